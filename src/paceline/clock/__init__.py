@@ -1,0 +1,5 @@
+"""The virtual clock: an asyncio loop whose time jumps to the next due timer."""
+
+from paceline.clock.loop import VirtualLoop
+
+__all__ = ["VirtualLoop"]

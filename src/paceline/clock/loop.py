@@ -1,0 +1,209 @@
+"""An asyncio event loop on virtual time.
+
+Rules, in the order they matter:
+
+1. Time stands still while anything is ready to run, and jumps to the next due timer when nothing is.
+2. All timers due at one instant fire before anything they wake runs, in the order they were created. (Plain
+   asyncio compares times only and may wake them in any order.) So arrivals at one instant are seen together.
+3. While a *hold* is open (someone waits for a learned value) time does not advance: ``advance`` returns to the
+   driver, which learns, settles the hold and calls ``advance`` again.
+4. If nothing is ready, due or held and the main task is not done, that is a ``Deadlock``, and the error says
+   who waits where.
+
+Ordinary asyncio tools (tasks, futures, queues, events, ``TaskGroup``, ``gather``, ``sleep``, ``timeout``) work
+unchanged. Threads, sockets and subprocesses do not exist here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from paceline.clock.waiting import describe_waiting
+from paceline.errors import Deadlock
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+Timer = tuple[float, int, "asyncio.Future[None] | asyncio.TimerHandle"]
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """One run's own time; several loops may take turns in one thread."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._serial = 0
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[Timer] = []
+        self._holds: set[asyncio.Future[Any]] = set()
+        self._failure: BaseException | None = None
+        self._running = False
+        self._closed = False
+        self._tasks_made = 0
+        self.main: asyncio.Task[Any] | None = None
+
+    # -- driving ------------------------------------------------------------------------------------------
+
+    def start(self, main: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Set the task whose end is the end of the run."""
+        task = self.create_task(main, name="main")
+        self.main = task
+        return task
+
+    def advance(self) -> bool:
+        """Run until the main task is done (True) or a hold stops the clock (False)."""
+        assert self.main is not None, "start(coroutine) comes before advance()"
+        outer = events._get_running_loop()
+        events._set_running_loop(self)
+        self._running = True
+        try:
+            return self._advance(self.main)
+        finally:
+            self._running = False
+            events._set_running_loop(outer)
+
+    def _advance(self, main: asyncio.Task[Any]) -> bool:
+        ready, timers = self._ready, self._timers
+        pop_ready, pop_timer = ready.popleft, heapq.heappop
+        while True:
+            while ready:
+                pop_ready()._run()
+            if self._failure is not None:
+                raise self._failure
+            if main.done():
+                return True
+            if self._holds:
+                return False
+            if not timers:
+                raise Deadlock(describe_waiting(self, asyncio.all_tasks(self)))
+            now = self._now = max(timers[0][0], self._now)
+            while timers and timers[0][0] <= now:
+                self._fire(pop_timer(timers)[2])
+
+    def _fire(self, due: asyncio.Future[None] | asyncio.TimerHandle) -> None:
+        if isinstance(due, asyncio.TimerHandle):
+            self._ready.append(due)
+        elif not due.done():  # done already: the sleeper was cancelled
+            due.set_result(None)
+
+    def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]
+        """Run one coroutine to its end; for tests and for schedules that learn nothing."""
+        task = self.start(future)
+        if not self.advance():
+            raise Deadlock("a hold is open and nobody will settle it: drive this loop with advance() instead")
+        return task.result()
+
+    def stop_tasks(self) -> None:
+        """Cancel everything still running; afterwards no task is left."""
+        outer = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            while pending := asyncio.all_tasks(self):
+                for task in pending:
+                    task.cancel()
+                if not self._ready:
+                    break
+                while self._ready:
+                    self._ready.popleft()._run()
+        finally:
+            events._set_running_loop(outer)
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """The virtual time in seconds."""
+        return self._now
+
+    def at(self, when: float) -> asyncio.Future[None]:
+        """A future that is done at this virtual time: the cheap form of sleeping."""
+        future: asyncio.Future[None] = asyncio.Future(loop=self)
+        self._serial += 1
+        heapq.heappush(self._timers, (when, self._serial, future))
+        return future
+
+    def hold(self) -> asyncio.Future[Any]:
+        """A future that stops the clock until the driver settles it."""
+        future: asyncio.Future[Any] = asyncio.Future(loop=self)
+        self._holds.add(future)
+        future.add_done_callback(self._holds.discard)
+        return future
+
+    def settle(self, hold: asyncio.Future[Any], value: object) -> None:
+        """Give a hold its value."""
+        self._holds.discard(hold)
+        if not hold.done():
+            hold.set_result(value)
+
+    # -- what asyncio asks of a loop ------------------------------------------------------------------------
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
+        """Run a callback at this instant, after what is ready already."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Run a callback at a virtual time."""
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._serial += 1
+        heapq.heappush(self._timers, (when, self._serial, handle))
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Run a callback after a virtual delay."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """asyncio's TimerHandle reports its cancellation here; a cancelled handle runs as nothing."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A plain future of this loop."""
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[T]:
+        """A task of this loop; unnamed tasks are numbered within the loop, so that names repeat between runs."""
+        if name is None:
+            self._tasks_made += 1
+            name = f"task {self._tasks_made}"
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """An exception that nobody would have looked at ends the run instead of being logged."""
+        failure = context.get("exception")
+        if isinstance(failure, BaseException) and not isinstance(failure, asyncio.CancelledError):
+            self._failure = self._failure or failure
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing to do: generators are closed by whoever iterates them."""
+
+    def get_debug(self) -> bool:
+        """asyncio's debug mode would slow every handle down; the clock never uses it."""
+        return False
+
+    def is_running(self) -> bool:
+        """Whether ``advance`` is on the stack."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """End the loop; what was scheduled is forgotten."""
+        self.stop_tasks()
+        self._ready.clear()
+        self._timers.clear()
+        self._closed = True

@@ -1,0 +1,73 @@
+"""Every exception Paceline raises on purpose.
+
+PacelineError
+├── SettingError      a setting that cannot be: unknown key, wrong type, impossible combination
+├── DataError         a dataset that is missing, damaged, or holds NaN
+├── PartitionError    a split of the data that cannot be satisfied
+├── ModelError        a network that cannot be trained or batched
+├── CostError         a duration, size or energy that nobody defined
+├── Diverged          learning produced NaN or infinity
+├── Deadlock          the virtual clock has nothing due and someone still waits
+└── SiteError         a bug inside an algorithm or a job, with site, verb and virtual time
+
+Dropped is no PacelineError: a device that leaves is a value of the model, and the algorithm says what then.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PacelineError(Exception):
+    """Something Paceline can explain; the command line prints it without a traceback."""
+
+
+class SettingError(PacelineError, ValueError):
+    """A setting that cannot be."""
+
+
+class DataError(PacelineError):
+    """A dataset that is missing, damaged, or holds NaN."""
+
+
+class PartitionError(PacelineError, ValueError):
+    """A split of the data that cannot be satisfied."""
+
+
+class ModelError(PacelineError, ValueError):
+    """A network that cannot be trained or batched."""
+
+
+class CostError(PacelineError):
+    """A duration, size or energy that nobody defined: never taken as 0."""
+
+
+class Diverged(PacelineError):
+    """Learning produced NaN or infinity."""
+
+
+class Deadlock(PacelineError):
+    """Nothing is due and someone still waits."""
+
+
+class SiteError(PacelineError):
+    """A bug, brought home with the site, the verb and the virtual time."""
+
+
+class Dropped(Exception):  # noqa: N818  (an event of the model, not a mistake)
+    """A device left before it finished what was awaited."""
+
+    def __init__(self, site: int, at: float, back: float | None = None) -> None:
+        self.site = site
+        self.at = at
+        self.back = back
+        """Virtual time at which the device is reachable again; None if that is not known."""
+        super().__init__(f"site {site} dropped out at t={at:g}")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint that names the nearest right word, or all of them when none is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"

@@ -1,0 +1,134 @@
+"""Deferred models: nodes of a graph that an executor will compute when a value is needed.
+
+``await world.train(...)`` returns a ``Model`` long before anything is trained. Algebra on models makes more nodes.
+A computed node forgets its parents, so what nobody can reach any more is freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from paceline.learn.job import Score, Shards
+from paceline.learn.recipe import LocalSGD
+from paceline.learn.space import Space
+
+FUSED = 2
+"""A pending sum of at most this many terms is folded into the sum that uses it: differences and scalings are,
+the running server model is not (its terms would grow with every round)."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sum:
+    """A linear combination of the parents."""
+
+    coefficients: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Visit:
+    """Local training; the first parent is the start, then those named in ``extras``."""
+
+    shards: Shards
+    client: int
+    recipe: LocalSGD
+    lr: float
+    key: int
+    extras: tuple[str, ...]
+    label: str
+    """Who, which round and when, for the message when training diverges."""
+
+
+Operation = Sum | Visit
+
+
+class Model:
+    """A model in a space: a value, or a promise of one."""
+
+    __slots__ = ("__weakref__", "loss", "operation", "parents", "space", "value")
+
+    def __init__(
+        self,
+        space: Space,
+        value: Tensor | None = None,
+        operation: Operation | None = None,
+        parents: tuple[Model, ...] = (),
+    ) -> None:
+        self.space = space
+        self.value = value
+        self.operation = operation
+        self.parents = parents
+        self.loss: Tensor | None = None
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes of this model on the wire."""
+        return self.space.nbytes
+
+    def settle(self, value: Tensor) -> None:
+        """Become a value and let go of the past."""
+        self.value = value
+        self.operation = None
+        self.parents = ()
+
+    def __add__(self, other: Model) -> Model:
+        return combine([(1.0, self), (1.0, other)])
+
+    def __sub__(self, other: Model) -> Model:
+        return combine([(1.0, self), (-1.0, other)])
+
+    def __mul__(self, factor: float) -> Model:
+        return combine([(float(factor), self)])
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        what = "value" if self.value is not None else type(self.operation).__name__.lower()
+        return f"<Model {self.space.name}: {what}>"
+
+
+class Measure:
+    """A promise of a score: of one model, or the mean over several models each on its own test rows."""
+
+    __slots__ = ("models", "result", "rows", "x", "y")
+
+    def __init__(self, models: Sequence[Model], x: Tensor, y: Tensor, rows: Sequence[Tensor] | None = None) -> None:
+        self.models = tuple(models)
+        self.x = x
+        self.y = y
+        self.rows = rows
+        self.result: Score | None = None
+
+    def settle(self, result: Score) -> None:
+        """Become a number and let go of the models."""
+        self.result = result
+        self.models = ()
+
+
+def combine(terms: Iterable[tuple[float, Model]]) -> Model:
+    """The weighted sum of models of one space; small pending sums among them are folded in."""
+    flat: list[tuple[float, Model]] = []
+    for factor, model in terms:
+        inner = model.operation
+        if isinstance(inner, Sum) and len(inner.coefficients) <= FUSED:
+            flat += [(factor * c, parent) for c, parent in zip(inner.coefficients, model.parents, strict=True)]
+        else:
+            flat.append((factor, model))
+    assert flat, "a sum of no models has no space"
+    space = flat[0][1].space
+    strangers = {model.space.name for _, model in flat if model.space is not space}
+    if strangers:
+        raise TypeError(f"cannot average models of different spaces: {space.name} with {', '.join(strangers)}")
+    return Model(space, None, Sum(tuple(f for f, _ in flat)), tuple(m for _, m in flat))
+
+
+def mean(models: Sequence[Model], weights: Sequence[float] | None = None) -> Model:
+    """The average of models, weighted if weights are given (they are normalised to sum to 1)."""
+    if weights is None:
+        return combine((1.0 / len(models), model) for model in models)
+    total = float(sum(weights))
+    if total <= 0:
+        raise ValueError(f"weights sum to {total}; an average needs a positive sum")
+    return combine((w / total, model) for w, model in zip(weights, models, strict=True))

@@ -1,0 +1,105 @@
+"""What an executor is given and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from paceline.errors import DataError
+from paceline.learn.recipe import LocalSGD
+from paceline.learn.space import Space
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """Samples with their owners: client k owns rows ``indices[offsets[k]:offsets[k+1]]`` of x and y."""
+
+    x: Tensor
+    y: Tensor
+    """Class numbers (int64), or targets (float, one row a sample) for the squared loss."""
+    indices: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.x.is_floating_point() and not torch.isfinite(self.x).all():
+            raise DataError("training features hold NaN or infinity; clean the data before training on it")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def rows(self, client: int) -> NDArray[np.int64]:
+        """Rows of x and y that this client owns."""
+        return self.indices[self.offsets[client] : self.offsets[client + 1]]
+
+    def size(self, client: int) -> int:
+        """How many samples this client owns."""
+        return int(self.offsets[client + 1] - self.offsets[client])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TrainJob:
+    """One visit, ready to compute: every input is a value."""
+
+    space: Space
+    start: Tensor
+    recipe: LocalSGD
+    lr: float
+    shards: Shards
+    client: int
+    key: int
+    """The visit's address as a signed 64-bit number (``noise.signed(seeds.address(...))``)."""
+    mask: Tensor | None = None
+    correction: Tensor | None = None
+    anchor: Tensor | None = None
+
+    @property
+    def size(self) -> int:
+        """Samples the client trains on."""
+        return self.shards.size(self.client)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Trained:
+    """A visit's result."""
+
+    value: Tensor
+    loss: Tensor
+    """Mean over the visit's steps of the batch loss before the step; a 0-d tensor, so that nobody waits for it."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EvalJob:
+    """Score one model on some rows of a test set."""
+
+    space: Space
+    value: Tensor
+    x: Tensor
+    y: Tensor
+    rows: Tensor | None = None
+    """Rows to score on; all of them when None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good a model is on a test set."""
+
+    accuracy: float
+    loss: float
+    samples: int
+
+
+class Trainer(Protocol):
+    """The seam of learning: a cohort of visits in, their results out, in the same order."""
+
+    def train(self, jobs: list[TrainJob]) -> list[Trained]:
+        """Run visits that share space and recipe."""
+        ...
+
+    def evaluate(self, jobs: list[EvalJob]) -> list[Score]:
+        """Score models of one space."""
+        ...

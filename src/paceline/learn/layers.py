@@ -1,0 +1,342 @@
+"""Layers for C clients at once, with their derivatives written out.
+
+Activations are merged batches: (C*B, features) or (C*B, channels, H, W) in channels-last memory. Weights carry a
+leading client axis. Convolution weights are kept as (C, out, kh, kw, in), so that both the channels-last
+convolution of one client and the matrix product of many read them without a copy. Writing the derivatives out
+(instead of autograd under vmap) lets weight gradients land in buffers that are reused step after step, which on a
+CPU is most of the difference.
+
+Shapes: C clients, B batch, I inputs, O outputs, K = kh*kw*I.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from paceline.learn.dropout import keep_mask
+
+aten = torch.ops.aten
+Saved = Any
+
+
+@dataclass(slots=True)
+class Lane:
+    """One pass of one cohort through a program."""
+
+    clients: int
+    params: list[Tensor]
+    grads: list[Tensor]
+    """Buffers of the parameters' shapes: backward writes into them."""
+    dropout_key_C: Tensor | None
+    """None in evaluation: dropout is then the identity."""
+
+
+class Layer(Protocol):
+    """One node of a program; ``inputs`` in, one tensor out."""
+
+    def forward(self, lane: Lane, *inputs: Tensor) -> tuple[Tensor, Saved]:
+        """The output, and what backward will need."""
+        ...
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """Gradients of the inputs (None where not wanted); parameter gradients go to ``lane.grads``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """``nn.Linear``: one batched matrix product for all clients."""
+
+    weight: int
+    bias: int | None
+
+    def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        """x Wᵀ + b."""
+        x_CBI = x.reshape(lane.clients, -1, x.shape[-1])
+        w_CIO = lane.params[self.weight].transpose(1, 2)
+        if self.bias is None:
+            out = torch.bmm(x_CBI, w_CIO)
+        else:
+            out = torch.baddbmm(lane.params[self.bias].unsqueeze(1), x_CBI, w_CIO)
+        return out.reshape(-1, out.shape[-1]), x_CBI
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """dW = gᵀ x, db = Σ g, dx = g W."""
+        x_CBI = saved
+        g_CBO = g.reshape(lane.clients, -1, g.shape[-1])
+        torch.bmm(g_CBO.transpose(1, 2), x_CBI, out=lane.grads[self.weight])
+        if self.bias is not None:
+            torch.sum(g_CBO, dim=1, out=lane.grads[self.bias])
+        if not wanted:
+            return (None,)
+        return (torch.bmm(g_CBO, lane.params[self.weight]).reshape(-1, x_CBI.shape[2]),)
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """``nn.Conv2d``: torch's own for one client, unfolding and a batched product for several."""
+
+    weight: int
+    bias: int | None
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+
+    def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        """Choose by the number of clients."""
+        return self._one(lane, x) if lane.clients == 1 else self._many(lane, x)
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """The derivative of whichever form ran."""
+        if lane.clients == 1:
+            return self._one_backward(lane, saved, g, wanted)
+        return self._many_backward(lane, saved, g, wanted)
+
+    def _one(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        weight = lane.params[self.weight][0].permute(0, 3, 1, 2)
+        bias = None if self.bias is None else lane.params[self.bias][0]
+        x = x.contiguous(memory_format=torch.channels_last)
+        return F.conv2d(x, weight, bias, self.stride, self.padding, self.dilation, self.groups), x
+
+    def _one_backward(self, lane: Lane, x: Tensor, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        weight = lane.params[self.weight][0].permute(0, 3, 1, 2)
+        gx, gw, gb = aten.convolution_backward(
+            g.contiguous(memory_format=torch.channels_last),
+            x,
+            weight,
+            None if self.bias is None else [weight.shape[0]],
+            self.stride,
+            self.padding,
+            self.dilation,
+            False,
+            (0, 0),
+            self.groups,
+            (wanted, True, self.bias is not None),
+        )
+        lane.grads[self.weight][0].copy_(gw.permute(0, 2, 3, 1))
+        if self.bias is not None:
+            lane.grads[self.bias][0].copy_(gb)
+        return (gx if wanted else None,)
+
+    def _many(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        weight = lane.params[self.weight]
+        out_channels, kh, kw = weight.shape[1:4]
+        cols, (height, width) = self._unfold(x, kh, kw)
+        cols_CMK = cols.reshape(lane.clients, -1, kh * kw * x.shape[1])
+        w_CKO = weight.flatten(2).transpose(1, 2)
+        with _convolution_precision(x):
+            if self.bias is None:
+                out = torch.bmm(cols_CMK, w_CKO)
+            else:
+                out = torch.baddbmm(lane.params[self.bias].unsqueeze(1), cols_CMK, w_CKO)
+        return out.view(-1, height, width, out_channels).permute(0, 3, 1, 2), (cols_CMK, x.shape)
+
+    def _many_backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        cols_CMK, shape = saved
+        g_CMO = g.permute(0, 2, 3, 1).reshape(lane.clients, -1, g.shape[1])
+        grad = lane.grads[self.weight]
+        with _convolution_precision(g):
+            torch.bmm(g_CMO.transpose(1, 2), cols_CMK, out=grad.flatten(2))
+            if self.bias is not None:
+                torch.sum(g_CMO, dim=1, out=lane.grads[self.bias])
+            if not wanted:
+                return (None,)
+            gcols = torch.bmm(g_CMO, lane.params[self.weight].flatten(2))
+        return (self._fold(gcols, shape, g.shape[2:], grad.shape[2:4]),)
+
+    def _unfold(self, x: Tensor, kh: int, kw: int) -> tuple[Tensor, tuple[int, int]]:
+        """All windows of a channels-last image batch as a view: (N, H', W', kh, kw, I)."""
+        (ph, pw), (sh, sw), (dh, dw) = self.padding, self.stride, self.dilation
+        nhwc = x.permute(0, 2, 3, 1)
+        nhwc = F.pad(nhwc, (0, 0, pw, pw, ph, ph)) if ph or pw else nhwc.contiguous()
+        count, high, wide, channels = nhwc.shape
+        height, width = (high - dh * (kh - 1) - 1) // sh + 1, (wide - dw * (kw - 1) - 1) // sw + 1
+        a, b, c, d = nhwc.stride()
+        shape = (count, height, width, kh, kw, channels)
+        return nhwc.as_strided(shape, (a, b * sh, c * sw, b * dh, c * dw, d)), (height, width)
+
+    def _fold(self, gcols: Tensor, shape: torch.Size, out: torch.Size, kernel: torch.Size) -> Tensor:
+        """Add every window's gradient back to its place."""
+        (ph, pw), (sh, sw), (dh, dw) = self.padding, self.stride, self.dilation
+        count, channels, high, wide = shape
+        windows = gcols.view(count, out[0], out[1], kernel[0], kernel[1], channels)
+        total = gcols.new_zeros(count, high + 2 * ph, wide + 2 * pw, channels)
+        for i in range(kernel[0]):
+            for j in range(kernel[1]):
+                rows = slice(i * dh, i * dh + (out[0] - 1) * sh + 1, sh)
+                columns = slice(j * dw, j * dw + (out[1] - 1) * sw + 1, sw)
+                total[:, rows, columns] += windows[:, :, :, i, j]
+        return total[:, ph : ph + high, pw : pw + wide].permute(0, 3, 1, 2)
+
+
+class _convolution_precision:  # noqa: N801
+    """On CUDA, products that stand for a convolution follow cuDNN's TF32 setting, as ``F.conv2d`` would."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.on = x.is_cuda and torch.backends.cudnn.allow_tf32
+
+    def __enter__(self) -> None:
+        if self.on:
+            self.before = torch.backends.cuda.matmul.allow_tf32
+            torch.backends.cuda.matmul.allow_tf32 = True
+
+    def __exit__(self, *_: object) -> None:
+        if self.on:
+            torch.backends.cuda.matmul.allow_tf32 = self.before
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNormalisation:
+    """``nn.GroupNorm``: statistics per sample, so all clients at once; scale and shift per client."""
+
+    weight: int | None
+    bias: int | None
+    groups: int
+    eps: float
+
+    def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        """Normalise, then scale and shift."""
+        x = x.contiguous()
+        count, channels = x.shape[:2]
+        area = x[0, 0].numel()
+        plain, mean, rstd = aten.native_group_norm(x, None, None, count, channels, area, self.groups, self.eps)
+        out = plain
+        if self.weight is not None and self.bias is not None:
+            shape = (lane.clients, 1, channels, *[1] * (x.dim() - 2))
+            split = plain.view(lane.clients, -1, *x.shape[1:])
+            out = (split * lane.params[self.weight].view(shape) + lane.params[self.bias].view(shape)).view_as(x)
+        return out, (x, plain, mean, rstd)
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """Through scale and shift, then torch's own derivative of the normalisation."""
+        x, plain, mean, rstd = saved
+        g = g.contiguous()
+        count, channels = x.shape[:2]
+        if self.weight is not None and self.bias is not None:
+            rest = (lane.clients, -1, channels, x[0, 0].numel())
+            gv = g.view(rest)
+            torch.sum(gv * plain.view(rest), dim=(1, 3), out=lane.grads[self.weight])
+            torch.sum(gv, dim=(1, 3), out=lane.grads[self.bias])
+            g = (gv * lane.params[self.weight].view(lane.clients, 1, channels, 1)).view_as(x)
+        if not wanted:
+            return (None,)
+        area = x[0, 0].numel()
+        return (
+            aten.native_group_norm_backward(
+                g, x, mean, rstd, None, count, channels, area, self.groups, [True, False, False]
+            )[0],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rectifier:
+    """ReLU."""
+
+    def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        """max(x, 0)."""
+        out = x.relu()
+        return out, out
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """g where the output is positive."""
+        return (aten.threshold_backward(g, saved, 0),)
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPool:
+    """``nn.MaxPool2d``."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    ceil: bool
+
+    def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        """The largest of each window, and where it was."""
+        out, where = aten.max_pool2d_with_indices(
+            x, self.kernel, self.stride, self.padding, self.dilation, self.ceil
+        )
+        return out, (x, where)
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """g goes to where the largest was."""
+        x, where = saved
+        return (
+            aten.max_pool2d_with_indices_backward(
+                g, x, self.kernel, self.stride, self.padding, self.dilation, self.ceil, where
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Flatten:
+    """``nn.Flatten``: everything but the batch."""
+
+    def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        """(N, ...) to (N, features), channel-major as torch does."""
+        return x.flatten(1), x.shape
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """The inverse reshape."""
+        return (g.reshape(saved),)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """``AddressedDropout``: each client's mask from its own key."""
+
+    p: float
+    layer: int
+
+    def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        """Drop and rescale in training, the identity otherwise."""
+        if lane.dropout_key_C is None or self.p == 0.0:
+            return x, None
+        x = x.contiguous()
+        split = x.view(lane.clients, -1, *x.shape[1:])
+        factor = keep_mask(lane.dropout_key_C, self.layer, split.shape, self.p, x).view_as(x)
+        return x * factor, factor
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """The same factors."""
+        return (g if saved is None else g * saved,)
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A residual connection."""
+
+    def forward(self, lane: Lane, x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
+        """x + y."""
+        return x + y, None
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """g to both."""
+        return g, g
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Any function of single samples without parameters (pooling, other activations), by torch's autograd."""
+
+    function: Callable[[Tensor], Tensor]
+
+    def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        """Record a little graph of its own."""
+        with torch.enable_grad():
+            inside = x.detach().requires_grad_()
+            out = self.function(inside)
+        return out.detach(), (inside, out)
+
+    def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        """Ask autograd."""
+        inside, out = saved
+        return torch.autograd.grad(out, inside, g)

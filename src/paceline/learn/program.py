@@ -1,0 +1,155 @@
+"""Programs: the loss and gradient of C clients' models at once, compiled from a plain ``nn.Module``.
+
+``LayerProgram`` is made from a traced module whose layers ``layers.py`` knows; it is fast everywhere. Any other
+module becomes a ``VmapProgram`` (``torch.func``), which is general. ``compile_program`` picks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from paceline.learn.layers import Convolution, Lane, Layer
+from paceline.learn.recipe import Loss
+from paceline.learn.space import Space
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """One step's samples for C clients, merged: x is (C*B, ...), y is (C*B,) or (C*B, outputs)."""
+
+    x: Tensor
+    y: Tensor
+    weight_CB: Tensor
+    """Each client's weights sum to 1: 1/n on its n real samples, 0 on padding."""
+    dropout_key_C: Tensor | None = None
+
+
+class Program(Protocol):
+    """One architecture, ready for cohorts."""
+
+    space: Space
+    batches_convolutions: bool
+    """False when this program should be run with few clients at a time on a CPU."""
+
+    def pack(self, flat_CP: Tensor) -> list[Tensor]:
+        """Flat vectors to the tensors this program computes with; always copies."""
+        ...
+
+    def unpack(self, tensors: list[Tensor]) -> Tensor:
+        """The inverse of ``pack``."""
+        ...
+
+    def gradients(self, params: list[Tensor], grads: list[Tensor], batch: Batch, loss: Loss) -> Tensor:
+        """Write the gradients into ``grads`` and return the loss of each client."""
+        ...
+
+    def outputs(self, params: list[Tensor], x: Tensor) -> Tensor:
+        """The model outputs of C clients on merged samples, without dropout."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A layer and the numbers of the nodes it reads (0 is the program's input)."""
+
+    layer: Layer
+    inputs: tuple[int, ...]
+    wanted: bool
+    """Whether anything before this node has parameters, so that input gradients are needed."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerProgram:
+    """A chain or graph of known layers."""
+
+    space: Space
+    nodes: tuple[Node, ...]
+    image_weights: frozenset[int]
+    """Numbers of the parameters that are convolution weights and kept channels-last."""
+
+    @property
+    def batches_convolutions(self) -> bool:
+        """Grouping convolutions of several clients does not pay on a CPU."""
+        return not any(isinstance(node.layer, Convolution) for node in self.nodes)
+
+    @property
+    def groupable(self) -> bool:
+        """Whether several clients can run in one lane at all (grouped convolutions cannot)."""
+        return all(node.layer.groups == 1 for node in self.nodes if isinstance(node.layer, Convolution))
+
+    def pack(self, flat_CP: Tensor) -> list[Tensor]:
+        """Contiguous copies; convolution weights to (C, out, kh, kw, in)."""
+        return [
+            (part.permute(0, 1, 3, 4, 2) if k in self.image_weights else part).clone(
+                memory_format=torch.contiguous_format
+            )
+            for k, part in enumerate(self.space.split(flat_CP))
+        ]
+
+    def unpack(self, tensors: list[Tensor]) -> Tensor:
+        """Back to the flat order of ``named_parameters``."""
+        return self.space.join(
+            [t.permute(0, 1, 4, 2, 3) if k in self.image_weights else t for k, t in enumerate(tensors)]
+        )
+
+    def gradients(self, params: list[Tensor], grads: list[Tensor], batch: Batch, loss: Loss) -> Tensor:
+        """Forward, the loss's derivative, backward."""
+        lane = Lane(params[0].shape[0], params, grads, batch.dropout_key_C)
+        values: list[Tensor] = [batch.x]
+        saved: list[object] = [None]
+        for node in self.nodes:
+            value, kept = node.layer.forward(lane, *[values[k] for k in node.inputs])
+            values.append(value)
+            saved.append(kept)
+        loss_C, g = loss_and_derivative(values[-1], batch, loss)
+        self._backward(lane, saved, g)
+        return loss_C
+
+    def _backward(self, lane: Lane, saved: list[object], g: Tensor) -> None:
+        pending: dict[int, Tensor] = {len(self.nodes): g}
+        for number in range(len(self.nodes), 0, -1):
+            node = self.nodes[number - 1]
+            arrived = pending.pop(number, None)
+            if arrived is None:
+                continue
+            flowing = node.layer.backward(lane, saved[number], arrived, node.wanted)
+            saved[number] = None
+            if not node.wanted:
+                continue
+            for source, part in zip(node.inputs, flowing, strict=True):
+                if source and part is not None:
+                    pending[source] = pending[source] + part if source in pending else part
+
+    def outputs(self, params: list[Tensor], x: Tensor) -> Tensor:
+        """Forward only."""
+        lane = Lane(params[0].shape[0], params, [], None)
+        values = [x]
+        for node in self.nodes:
+            values.append(node.layer.forward(lane, *[values[k] for k in node.inputs])[0])
+        return values[-1]
+
+
+def loss_and_derivative(output: Tensor, batch: Batch, loss: Loss) -> tuple[Tensor, Tensor]:
+    """Each client's weighted mean loss and its derivative with respect to the outputs (C*B, outputs)."""
+    weight = batch.weight_CB.reshape(-1, 1)
+    if loss == "squared":
+        residual = output - batch.y
+        each = 0.5 * residual.square().sum(dim=1)
+        return (each.view_as(batch.weight_CB) * batch.weight_CB).sum(dim=1), residual * weight
+    log_p = F.log_softmax(output, dim=1)
+    target = batch.y.unsqueeze(1)
+    each = -log_p.gather(1, target).view_as(batch.weight_CB)
+    g = log_p.exp_().scatter_add_(1, target, torch.full_like(target, -1, dtype=output.dtype)).mul_(weight)
+    return (each * batch.weight_CB).sum(dim=1), g
+
+
+def losses(output: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    """The loss of each sample, for autograd to differentiate."""
+    if loss == "squared":
+        return 0.5 * (output - y).square().sum(dim=-1)
+    return F.cross_entropy(output, y, reduction="none")

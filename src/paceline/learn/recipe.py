@@ -1,0 +1,96 @@
+"""Local training recipes: what one visit to a client does to a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from paceline.errors import SettingError, nearest
+
+Loss = Literal["cross_entropy", "squared"]
+SCHEDULES = {
+    "constant": "lr",
+    "exponential:F": "lr * F**round",
+    "inverse:T": "lr / (1 + round/T)",
+    "step:F,E": "lr * F**(round // E)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSGD:
+    """SGD on one client's own data, starting afresh (no momentum is carried over) at every visit.
+
+    One step, in this order: the gradient of the batch's mean loss (at the perturbed point under SAM), plus
+    ``prox`` times the distance from the anchor, plus the correction; clipped by its global norm; plus
+    ``weight_decay`` times the weights; momentum; the step; the mask.
+    """
+
+    lr: float = 0.1
+    batch: int = 20
+    steps: int | None = None
+    """SGD steps a visit; give either this or ``epochs``."""
+    epochs: int | None = None
+    """Passes over the client's data a visit (1 when neither is given)."""
+    schedule: str = "constant"
+    """How lr falls with the round: constant, exponential:0.998, inverse:10, step:0.1,50."""
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float | None = None
+    """Largest norm of the gradient; none when not given."""
+    prox: float = 0.0
+    """FedProx's mu: pulls towards the model the visit started from, or the anchor given."""
+    sam: float = 0.0
+    """Sharpness-aware minimisation: radius rho of the perturbation; 0 is off."""
+    augment: Literal["none", "crop-flip"] = "none"
+    loss: Loss = "cross_entropy"
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.epochs is not None:
+            raise SettingError(f"local.steps={self.steps} and local.epochs={self.epochs}: give one of the two")
+        for name in ("lr", "batch", "steps", "epochs", "clip"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise SettingError(f"local.{name} is {value}; it must be greater than 0")
+        for name in ("momentum", "weight_decay", "prox", "sam"):
+            if not getattr(self, name) >= 0:
+                raise SettingError(f"local.{name} is {getattr(self, name)}; it must be 0 or more")
+        if self.augment not in ("none", "crop-flip"):
+            raise SettingError(f"local.augment is {self.augment!r}; {nearest(self.augment, ['none', 'crop-flip'])}")
+        if self.loss not in ("cross_entropy", "squared"):
+            raise SettingError(f"local.loss is {self.loss!r}; {nearest(self.loss, ['cross_entropy', 'squared'])}")
+        self.lr_at(0)
+
+    def lr_at(self, round: int) -> float:
+        """The learning rate of a round."""
+        name, _, text = self.schedule.partition(":")
+        try:
+            numbers = [float(part) for part in text.split(",")] if text else []
+            match name, numbers:
+                case "constant", []:
+                    return self.lr
+                case "exponential", [factor]:
+                    return float(self.lr * factor**round)
+                case "inverse", [period] if period > 0:
+                    return self.lr / (1 + round / period)
+                case "step", [factor, every] if every > 0:
+                    return float(self.lr * factor ** (round // every))
+        except ValueError:
+            pass
+        forms = ", ".join(f"{form} ({meaning})" for form, meaning in SCHEDULES.items())
+        raise SettingError(f"local.schedule is {self.schedule!r}; wanted one of {forms}")
+
+    def steps_for(self, samples: int) -> int:
+        """How many SGD steps a visit to a client with this many samples takes."""
+        if self.steps is not None:
+            return self.steps
+        return (self.epochs or 1) * -(-samples // self.batch)
+
+    def samples_for(self, samples: int) -> int:
+        """How many sample gradients such a visit computes, the measure of its work (SAM doubles it)."""
+        if self.steps is None:
+            seen = (self.epochs or 1) * samples
+        else:
+            per_epoch = -(-samples // self.batch)
+            epochs, rest = divmod(self.steps, per_epoch)
+            seen = epochs * samples + min(rest * self.batch, samples)
+        return seen * (2 if self.sam else 1)

@@ -1,0 +1,90 @@
+"""A parameter space: one architecture, its flat layout, and how to read and write it.
+
+Everywhere outside the executors a model is one flat vector of P numbers in the order of ``named_parameters``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from paceline.learn.dropout import address_dropout
+from paceline.learn.models.check import check_trainable
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one named parameter lives in the flat vector."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """An architecture whose parameters are flat vectors; two models of one space can be averaged."""
+
+    name: str
+    factory: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    """Shape of one input sample."""
+    dtype: torch.dtype = torch.float32
+    module: nn.Module = field(init=False)
+    """The template: its layers are used, its own parameter values never are (see ``initial``)."""
+    slots: tuple[Slot, ...] = field(init=False)
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        template = self._build(0)
+        check_trainable(template)
+        slots, at = [], 0
+        for name, parameter in template.named_parameters():
+            slots.append(Slot(name, tuple(parameter.shape), at, at + parameter.numel()))
+            at += parameter.numel()
+        object.__setattr__(self, "module", template)
+        object.__setattr__(self, "slots", tuple(slots))
+        object.__setattr__(self, "size", at)
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes of one dense model on the wire: 4 per parameter, whatever precision the simulation computes in."""
+        return 4.0 * self.size
+
+    def flatten(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Named tensors to one flat vector."""
+        return torch.cat([tensors[slot.name].detach().reshape(-1).to(self.dtype) for slot in self.slots])
+
+    def unflatten(self, flat: Tensor) -> dict[str, Tensor]:
+        """One flat vector to named tensors (views)."""
+        return {slot.name: flat[slot.start : slot.stop].view(slot.shape) for slot in self.slots}
+
+    def split(self, flat_CP: Tensor) -> list[Tensor]:
+        """C flat vectors to one (C, *shape) tensor per parameter (views where possible)."""
+        return [flat_CP[:, s.start : s.stop].reshape(flat_CP.shape[0], *s.shape) for s in self.slots]
+
+    def join(self, tensors: Sequence[Tensor]) -> Tensor:
+        """The inverse of ``split``."""
+        return torch.cat([t.reshape(t.shape[0], -1) for t in tensors], dim=1)
+
+    def initial(self, seed: int) -> Tensor:
+        """The architecture's own random initialisation, from a seed of its own, always drawn on the CPU."""
+        return self.flatten(dict(self._build(seed).named_parameters()))
+
+    def _build(self, seed: int) -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed % (1 << 63))
+            return address_dropout(self.factory()).to(self.dtype)
+
+    def describe(self) -> str:
+        """A line for logs."""
+        return f"{self.name}: {self.size:,} parameters, input {'x'.join(map(str, self.shape))}"
+
+    def features(self) -> int:
+        """Numbers in one input sample."""
+        return math.prod(self.shape)

@@ -1,0 +1,98 @@
+"""One SGD step of a cohort: ``LocalSGD``'s order of things over lists of (C, ...) tensors.
+
+``reference.train_one`` is the specification; shapes: C clients, B batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from paceline.learn.program import Batch, Program
+from paceline.learn.recipe import LocalSGD
+
+
+@dataclass(slots=True)
+class CohortState:
+    """The tensors of C clients in training, packed as the program wants them."""
+
+    params: list[Tensor]
+    grads: list[Tensor]
+    velocity: list[Tensor] | None
+    anchor: list[Tensor] | None
+    correction: list[Tensor] | None
+    mask: list[Tensor] | None
+
+    def first(self, count: int) -> CohortState:
+        """The first clients only: views, so that what is written is seen."""
+
+        def cut(tensors: list[Tensor] | None) -> list[Tensor] | None:
+            return None if tensors is None else [t[:count] for t in tensors]
+
+        return CohortState(
+            [t[:count] for t in self.params],
+            [t[:count] for t in self.grads],
+            cut(self.velocity),
+            cut(self.anchor),
+            cut(self.correction),
+            cut(self.mask),
+        )
+
+
+def sgd_step(program: Program, state: CohortState, batch: Batch, recipe: LocalSGD, lr: float | Tensor) -> Tensor:
+    """Update the parameters in place; return each client's batch loss before the step."""
+    params, grads = state.params, state.grads
+    loss_C = program.gradients(params, grads, batch, recipe.loss)
+    if recipe.sam:
+        _gradients_at_worst(program, state, batch, recipe)
+    if recipe.prox and state.anchor is not None:
+        torch._foreach_add_(grads, torch._foreach_sub(params, state.anchor), alpha=recipe.prox)
+    if state.correction is not None:
+        torch._foreach_add_(grads, state.correction)
+    if state.mask is not None:
+        torch._foreach_mul_(grads, state.mask)
+    if recipe.clip is not None:
+        norm_C = norms(grads)
+        _scale_each(grads, (recipe.clip / (norm_C + 1e-6)).clamp(max=1.0))
+    if recipe.weight_decay:
+        torch._foreach_add_(grads, params, alpha=recipe.weight_decay)
+    direction = grads
+    if state.velocity is not None:
+        torch._foreach_mul_(state.velocity, recipe.momentum)
+        torch._foreach_add_(state.velocity, grads)
+        direction = state.velocity
+    _descend(params, direction, lr, scratch=grads)
+    if state.mask is not None:
+        torch._foreach_mul_(params, state.mask)
+    return loss_C
+
+
+def _descend(params: list[Tensor], direction: list[Tensor], lr: float | Tensor, scratch: list[Tensor]) -> None:
+    if isinstance(lr, float):
+        torch._foreach_add_(params, direction, alpha=-lr)
+        return
+    for p, d, s in zip(params, direction, scratch, strict=True):
+        torch.mul(d, lr.view(-1, *[1] * (d.dim() - 1)), out=s)
+        p.sub_(s)
+
+
+def _gradients_at_worst(program: Program, state: CohortState, batch: Batch, recipe: LocalSGD) -> None:
+    """SAM: replace the gradients by those at w + rho g/|g|, and put the weights back exactly."""
+    kept = [p.clone() for p in state.params]
+    _scale_each(state.grads, recipe.sam / (norms(state.grads) + 1e-12))
+    torch._foreach_add_(state.params, state.grads)
+    program.gradients(state.params, state.grads, batch, recipe.loss)
+    torch._foreach_copy_(state.params, kept)
+
+
+def norms(tensors: list[Tensor]) -> Tensor:
+    """Each client's norm over all its tensors."""
+    squares = [t.flatten(1).square().sum(dim=1) for t in tensors]
+    return torch.stack(squares).sum(dim=0).sqrt()
+
+
+def _scale_each(tensors: list[Tensor], factor_C: Tensor) -> None:
+    for t in tensors:
+        t.mul_(factor_C.view(-1, *[1] * (t.dim() - 1)))

@@ -1,0 +1,173 @@
+"""From a plain ``nn.Module`` to a program."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import fx, nn
+from torch.nn import functional as F
+
+from paceline.errors import ModelError
+from paceline.learn import layers
+from paceline.learn.dropout import AddressedDropout
+from paceline.learn.program import Batch, LayerProgram, Node, Program
+from paceline.learn.space import Space
+from paceline.learn.vmapped import VmapProgram
+
+# Functions of single samples without parameters: they may be applied to a merged batch as they are.
+PLAIN_MODULES = (
+    nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU, nn.ELU, nn.Softplus, nn.Hardtanh, nn.ReLU6,
+    nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d, nn.Upsample, nn.AdaptiveMaxPool2d, nn.Hardswish,
+)  # fmt: skip
+PLAIN_FUNCTIONS: set[Callable[..., Any]] = {torch.tanh, torch.sigmoid, F.gelu, F.silu, F.tanh, F.sigmoid}
+
+
+class Unknown(Exception):  # noqa: N818
+    """A piece that ``layers.py`` has no batched form of."""
+
+
+class _Tracer(fx.Tracer):
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return isinstance(m, AddressedDropout) or super().is_leaf_module(m, module_qualified_name)
+
+
+def compile_program(space: Space) -> Program:
+    """The fastest program that can run this architecture; ModelError if none can."""
+    try:
+        return layer_program(space)
+    except Unknown:
+        return _probed(VmapProgram(space))
+
+
+def layer_program(space: Space) -> LayerProgram:
+    """A program of known layers; ``Unknown`` names what is not known."""
+    try:
+        graph = _Tracer().trace(space.module)
+    except Exception as reason:  # fx raises whatever the module's own code raises on proxies
+        raise Unknown(f"cannot be traced: {reason}") from reason
+    modules = dict(space.module.named_modules())
+    number = {slot.name: k for k, slot in enumerate(space.slots)}
+    places: dict[fx.Node, int] = {}
+    nodes: list[Node] = []
+    trained = {0: False}
+    used: list[int] = []
+    for item in graph.nodes:
+        if item.op == "placeholder":
+            places[item] = 0
+            continue
+        inputs = [arg for arg in item.args if isinstance(arg, fx.Node)]
+        if item.op == "output":
+            if places[inputs[0]] != len(nodes):
+                raise Unknown("output is not the last value")
+            break
+        layer = _layer(item, modules, number)
+        sources = tuple(places[arg] for arg in inputs)
+        if layer is None:
+            places[item] = sources[0]
+            continue
+        parameters = [k for k in (getattr(layer, "weight", None), getattr(layer, "bias", None)) if k is not None]
+        used += parameters
+        nodes.append(Node(layer, sources, any(trained[s] for s in sources)))
+        places[item] = len(nodes)
+        trained[len(nodes)] = nodes[-1].wanted or bool(parameters)
+    if sorted(used) != list(range(len(space.slots))):
+        raise Unknown("some parameter is unused or used twice")
+    images = frozenset(cast(int, n.layer.weight) for n in nodes if isinstance(n.layer, layers.Convolution))
+    return LayerProgram(space, tuple(nodes), images)
+
+
+def _layer(item: fx.Node, modules: dict[str, nn.Module], number: dict[str, int]) -> layers.Layer | None:
+    """The batched layer of one traced operation; None for the identity."""
+    if item.op == "call_module":
+        name = str(item.target)
+        if len(item.args) != 1 or item.kwargs:
+            raise Unknown(f"{name} takes more than one input")
+        return _module_layer(name, modules[name], number)
+    if item.op == "call_function":
+        return _function_layer(item)
+    if item.op == "call_method" and item.target == "flatten" and item.args[1:] == (1,) and not item.kwargs:
+        return layers.Flatten()
+    if item.op == "call_method" and item.target == "relu":
+        return layers.Rectifier()
+    raise Unknown(f"{item.op} {item.target}")
+
+
+def _function_layer(item: fx.Node) -> layers.Layer:
+    target, args = item.target, item.args
+    if target in (operator.add, torch.add) and len(args) == 2 and all(isinstance(a, fx.Node) for a in args):
+        return layers.Add()
+    if target in (torch.relu, F.relu):
+        return layers.Rectifier()
+    if target is torch.flatten and (args[1:] == (1,) or item.kwargs == {"start_dim": 1}):
+        return layers.Flatten()
+    if target in PLAIN_FUNCTIONS and len(args) == 1 and not item.kwargs:
+        return layers.Plain(cast(Callable[..., Any], target))
+    raise Unknown(f"function {target}")
+
+
+def _module_layer(name: str, module: nn.Module, number: dict[str, int]) -> layers.Layer | None:
+    weight, bias = number.get(f"{name}.weight"), number.get(f"{name}.bias")
+    match module:
+        case nn.Identity():
+            return None
+        case nn.Linear() if weight is not None:
+            return layers.Dense(weight, bias)
+        case nn.Conv2d(padding_mode="zeros") if weight is not None:
+            return layers.Convolution(
+                weight, bias, _pair(module.stride), _padding(module), _pair(module.dilation), module.groups
+            )
+        case nn.GroupNorm():
+            return layers.GroupNormalisation(weight, bias, module.num_groups, module.eps)
+        case nn.ReLU():
+            return layers.Rectifier()
+        case nn.MaxPool2d(return_indices=False):
+            stride = module.kernel_size if module.stride is None else module.stride
+            return layers.MaxPool(
+                _pair(module.kernel_size), _pair(stride), _pair(module.padding), _pair(module.dilation),
+                bool(module.ceil_mode),
+            )  # fmt: skip
+        case nn.Flatten(start_dim=1, end_dim=-1):
+            return layers.Flatten()
+        case AddressedDropout():
+            return layers.Dropout(module.p, module.layer)
+        case _ if isinstance(module, PLAIN_MODULES):
+            return layers.Plain(module)
+    raise Unknown(f"module {name} ({type(module).__name__})")
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (int(value), int(value)) if isinstance(value, int) else (int(value[0]), int(value[1]))
+
+
+def _padding(module: nn.Conv2d) -> tuple[int, int]:
+    if module.padding == "valid":
+        return 0, 0
+    if module.padding == "same":
+        (kh, kw), (dh, dw) = _pair(module.kernel_size), _pair(module.dilation)
+        if dh * (kh - 1) % 2 or dw * (kw - 1) % 2:
+            raise Unknown("'same' padding of an even kernel is lopsided")
+        return dh * (kh - 1) // 2, dw * (kw - 1) // 2
+    return _pair(module.padding)
+
+
+def _probed(program: VmapProgram) -> VmapProgram:
+    """Try two clients and two samples, so that a module that cannot be batched is refused before any work."""
+    space = program.space
+    flat = torch.stack([space.initial(0), space.initial(1)])
+    params, grads = program.pack(flat), program.pack(flat)
+    x = torch.zeros(4, *space.shape, dtype=space.dtype)
+    y = torch.zeros(4, dtype=torch.int64)
+    half = torch.full((2, 2), 0.5, dtype=space.dtype)
+    try:
+        program.gradients(params, grads, Batch(x, y, half, torch.zeros(2, dtype=torch.int64)), "cross_entropy")
+    except Exception as reason:
+        raise ModelError(
+            f"model {space.name!r} cannot be batched over clients: {type(reason).__name__}: {reason}\n"
+            "wanted: a module that torch.func.vmap can take (no data-dependent branches, no in-place writes to"
+            " outside tensors, one tensor in, class scores out)\n"
+            "hint: change the module, or run it one client at a time with `--set executor.name=reference`"
+        ) from reason
+    return program

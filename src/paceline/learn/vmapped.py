@@ -1,0 +1,80 @@
+"""The general program: any module that ``torch.func.vmap`` can take."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from paceline.learn.dropout import AddressedDropout
+from paceline.learn.program import Batch, losses
+from paceline.learn.recipe import Loss
+from paceline.learn.space import Space
+
+
+@dataclass(frozen=True, eq=False)
+class VmapProgram:
+    """``vmap(grad(functional_call))`` over clients."""
+
+    space: Space
+    batches_convolutions: bool = True
+    groupable: bool = True
+    _own: threading.local = field(default_factory=threading.local)
+
+    def _module(self) -> nn.Module:
+        """This thread's copy: ``functional_call`` swaps the module's tensors while it runs."""
+        if not hasattr(self._own, "module"):
+            self._own.module = copy.deepcopy(self.space.module)
+        module: nn.Module = self._own.module
+        return module
+
+    def pack(self, flat_CP: Tensor) -> list[Tensor]:
+        """Contiguous copies in the module's own shapes."""
+        return [part.clone(memory_format=torch.contiguous_format) for part in self.space.split(flat_CP)]
+
+    def unpack(self, tensors: list[Tensor]) -> Tensor:
+        """Back to flat vectors."""
+        return self.space.join(tensors)
+
+    def _keys(self) -> list[str]:
+        modules = self.space.module.named_modules()
+        return [f"{name}.key" for name, module in modules if isinstance(module, AddressedDropout)]
+
+    def gradients(self, params: list[Tensor], grads: list[Tensor], batch: Batch, loss: Loss) -> Tensor:
+        """Each client's own gradient, by vmap."""
+        module = self._module().train()
+        names = [slot.name for slot in self.space.slots]
+        keyed = self._keys()
+
+        def one(weights: list[Tensor], key: Tensor, x: Tensor, y: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+            state = dict(zip(names, weights, strict=True)) | dict.fromkeys(keyed, key)
+            value = (losses(torch.func.functional_call(module, state, (x,)), y, loss) * w).sum()
+            return value, value
+
+        clients = params[0].shape[0]
+        key_C = batch.dropout_key_C
+        if key_C is None:
+            key_C = torch.zeros(clients, dtype=torch.int64, device=batch.x.device)
+        x_CB = batch.x.reshape(clients, -1, *batch.x.shape[1:])
+        y_CB = batch.y.reshape(clients, -1, *batch.y.shape[1:])
+        found, loss_C = torch.func.vmap(torch.func.grad(one, has_aux=True))(
+            params, key_C, x_CB, y_CB, batch.weight_CB
+        )
+        for buffer, gradient in zip(grads, found, strict=True):
+            buffer.copy_(gradient)
+        return loss_C
+
+    def outputs(self, params: list[Tensor], x: Tensor) -> Tensor:
+        """Forward only, without dropout."""
+        module = self._module().eval()
+        names = [slot.name for slot in self.space.slots]
+
+        def one(weights: list[Tensor], part: Tensor) -> Tensor:
+            return torch.func.functional_call(module, dict(zip(names, weights, strict=True)), (part,))
+
+        clients = params[0].shape[0]
+        out = torch.func.vmap(one)(params, x.reshape(clients, -1, *x.shape[1:]))
+        return out.flatten(0, 1)

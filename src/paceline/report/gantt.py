@@ -1,0 +1,167 @@
+"""Who did what when, and who waited for whom, as SVG; ``python -m paceline.report.gantt`` draws a sample."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paceline.report.spans import COLUMNS, KINDS, NOBODY, Window
+from paceline.report.style import STYLE
+from paceline.report.text import energy, number, operations, seconds, site, size, tag, ticks, words
+
+WIDTH, LEFT, RIGHT, TOP = 1120, 84, 12, 8
+ROW, GAP = 15, 3
+LANE = 5
+"""Height of each further lane of a site that does several things at once."""
+MAX_LANES = 8
+_HATCH = tag(
+    "pattern",
+    tag("path", d="M-1 1L1 -1M0 6L6 0M5 7L7 5", class_="hatch"),
+    id="waiting",
+    width=6,
+    height=6,
+    patternUnits="userSpaceOnUse",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """One site: its place on the paper and the lanes it uses."""
+
+    site: int
+    y: float
+    height: float
+    lanes: tuple[int, ...]
+
+
+def gantt(window: Window) -> str:
+    """The chart of one window of spans."""
+    rows = _rows(window)
+    floor = rows[-1].y + rows[-1].height + GAP if rows else TOP
+    place = {row.site: row for row in rows}
+    scale = (WIDTH - LEFT - RIGHT) / max(window.end - window.begin, 1e-12)
+    parts = [tag("defs", _HATCH), *_ground(window, rows, floor, scale)]
+    parts += [_bar(window, place, scale, span) for span in _spans(window)]
+    box = f"0 0 {WIDTH} {floor + 40:g}"
+    return tag("svg", "".join(parts), viewBox=box, class_="chart gantt", role="img", aria_label="Gantt chart")
+
+
+def key() -> str:
+    """The colours of the kinds."""
+    items = []
+    for kind in KINDS:
+        swatch = tag("rect", x=1, y=1, width=20, height=8, class_=f"bar {kind}")
+        items.append(tag("li", tag("svg", swatch, viewBox="0 0 22 10", class_="key") + words("span", kind)))
+    return tag("ul", "".join(items), class_="legend")
+
+
+def standalone(svg: str) -> str:
+    """The same chart as a file of its own."""
+    head = '<svg xmlns="http://www.w3.org/2000/svg"'
+    opening, _, rest = svg.partition(">")
+    return f"{opening.replace('<svg', head, 1)}>{tag('style', STYLE)}{rest}\n"
+
+
+def _rows(window: Window) -> list[_Row]:
+    rows: list[_Row] = []
+    y = float(TOP)
+    for index in window.sites:
+        mine = window.columns["lane"][window.columns["site"] == index]
+        lanes = tuple(int(lane) for lane in np.unique(mine)) or (0,)
+        height = float(ROW + LANE * (min(len(lanes), MAX_LANES) - 1))
+        rows.append(_Row(site=index, y=y, height=height, lanes=lanes))
+        y += height + GAP
+    return rows
+
+
+def _ground(window: Window, rows: list[_Row], floor: float, scale: float) -> list[str]:
+    parts = []
+    for value in ticks(window.begin, window.end, 10):
+        x = LEFT + (value - window.begin) * scale
+        parts.append(tag("line", x1=x, x2=x, y1=TOP, y2=floor, class_="grid"))
+        parts.append(words("text", number(value), x=x, y=floor + 15, class_="tick middle"))
+    for row in rows:
+        parts.append(
+            tag("rect", x=LEFT, y=row.y, width=WIDTH - LEFT - RIGHT, height=row.height, class_="lane")
+        )
+        middle = row.y + row.height / 2 + 4
+        parts.append(words("text", site(row.site), x=LEFT - 6, y=middle, class_="tick end"))
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(words("text", "virtual time (s)", x=middle, y=floor + 32, class_="label middle"))
+    return parts
+
+
+def _spans(window: Window) -> Iterator[dict[str, Any]]:
+    for values in zip(*(window.columns[name].tolist() for name in COLUMNS), strict=True):
+        yield dict(zip(COLUMNS, values, strict=True))
+
+
+def _bar(window: Window, place: dict[int, _Row], scale: float, span: dict[str, Any]) -> str:
+    row = place[span["site"]]
+    thickness = row.height / len(row.lanes)
+    begin, end = max(span["start"], window.begin), min(span["end"], window.end)
+    kind = span["kind"] if span["kind"] in KINDS else "work"
+    return tag(
+        "rect",
+        words("title", describe(span)),
+        x=LEFT + (begin - window.begin) * scale,
+        y=row.y + row.lanes.index(span["lane"]) * thickness,
+        width=max((end - begin) * scale, 0.75),
+        height=max(thickness - (0.5 if len(row.lanes) > 1 else 0), 0.5),
+        class_=f"bar {kind}",
+    )
+
+
+def describe(span: dict[str, Any]) -> str:
+    """A span in words, as a tooltip says it."""
+    length = span["end"] - span["start"]
+    lines = [
+        f"{site(span['site'])}: {span['kind']}{_whom(span)}",
+        f"{seconds(length)} ({number(span['start'])} to {number(span['end'])}), round {span['round']}",
+    ]
+    costs = (size(span["bytes"]), operations(span["flops"]), energy(span["joules"]))
+    given = (span["bytes"], span["flops"], span["joules"])
+    shown = [text for text, value in zip(costs, given, strict=True) if value and math.isfinite(value)]
+    return "\n".join(lines + ([", ".join(shown)] if shown else []))
+
+
+def _whom(span: dict[str, Any]) -> str:
+    if span["kind"] == "wait":
+        return " (no cause recorded)" if span["peer"] == NOBODY else f" for {site(span['peer'])}"
+    link = {"send": " to ", "receive": " from "}.get(span["kind"], "")
+    return f"{link}{site(span['peer'])}" if link and span["peer"] != NOBODY else ""
+
+
+def sample() -> Window:
+    """Three clients and a server through two rounds of federated averaging."""
+    rows = []
+    for turn, begin in enumerate((0.0, 13.0)):
+        for client, length in enumerate((3.0, 5.0, 10.0)):
+            done = begin + length + 1
+            rows += [
+                (client, "train", 0, begin, begin + length, turn, 0.0, 2e9, 30.0, NOBODY),
+                (client, "send", 0, begin + length, done, turn, 4e6, 0.0, 1.0, -1),
+                (-1, "receive", client, begin + length, done, turn, 4e6, 0.0, math.nan, client),
+                (client, "wait", 0, done, begin + 13, turn, 0.0, 0.0, 0.0, 2 if client < 2 else -1),
+            ]
+        rows.append((-1, "work", 0, begin + 11, begin + 13, turn, 0.0, 1e8, math.nan, NOBODY))
+    columns = {name: np.array(column) for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True)}
+    return Window(begin=0.0, end=26.0, columns=columns, sites=(-1, 0, 1, 2), active=4)
+
+
+def main(arguments: list[str]) -> int:
+    """Draw the sample to the file named, or to ``gantt.svg``."""
+    out = Path(arguments[0] if arguments else "gantt.svg")
+    out.write_text(standalone(gantt(sample())), encoding="utf-8")
+    print(out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,145 @@
+"""The report: one HTML file about one or several runs, which needs nothing but a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from paceline.errors import DataError
+from paceline.report import charts, tables
+from paceline.report.gantt import gantt, key
+from paceline.report.runs import Group, Run, common_settings, group_runs, load_run, own_settings
+from paceline.report.spans import Window, read_idling, read_window
+from paceline.report.style import PAGE_STYLE, SCRIPT, STYLE
+from paceline.report.text import number, percent, seconds, size, tag, words
+
+
+def write_report(
+    runs: Sequence[Path],
+    out: Path,
+    title: str = "Paceline report",
+    window: tuple[float, float] | None = None,
+) -> Path:
+    """Write the page about these run directories to ``out`` and return it.
+
+    ``window`` is the stretch of virtual time the Gantt charts show; by default the first few rounds.
+    """
+    unique = list({Path(path).resolve(): Path(path) for path in runs}.values())
+    if not unique:
+        raise DataError("no run to report on; give at least one run directory")
+    text = render([load_run(path) for path in unique], title, window)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    return out
+
+
+def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None = None) -> str:
+    """The page as text."""
+    groups = group_runs(runs)
+    body = [
+        words("h1", title),
+        words("p", _subtitle(runs, groups), class_="note"),
+        tables.comparison(groups),
+        _curves(groups),
+        *_timelines(groups, window),
+        _settings(runs, groups),
+        tag("div", id="tip"),
+        tag("script", SCRIPT),
+    ]
+    head = (
+        '<meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        + words("title", title)
+        + tag("style", STYLE + PAGE_STYLE)
+    )
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{chr(10).join(body)}</body></html>\n'
+
+
+def _subtitle(runs: Sequence[Run], groups: Sequence[Group]) -> str:
+    seeds = sorted({run.seed for run in runs})
+    dataset = common_settings(runs).get("dataset")
+    parts = [
+        f"{len(runs)} run{'s' * (len(runs) != 1)}",
+        f"{len(groups)} algorithm{'s' * (len(groups) != 1)}",
+        f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}",
+    ]
+    text = ", ".join(parts) + (f"; data: {dataset}" if dataset else "")
+    several = any(len(group.runs) > 1 for group in groups)
+    return text + ("; ± and bands are 95 % confidence intervals of the mean over seeds" if several else "")
+
+
+def _curves(groups: Sequence[Group]) -> str:
+    shown = []
+    for column, label, form in (("time", "virtual time (s)", number), ("bytes", "traffic", size)):
+        series = [
+            charts.mean_series(
+                group.label, [(run.metrics[column], run.metrics["accuracy"]) for run in group.runs]
+            )
+            for group in groups
+        ]
+        chart = charts.line_chart(
+            series, x_label=label, y_label="accuracy", x_form=form, target=_target(groups)
+        )
+        shown.append(tag("div", chart))
+    names = charts.legend([group.label for group in groups])
+    return (
+        words("h2", "Accuracy over virtual time and traffic")
+        + names
+        + tag("div", "".join(shown), class_="pair")
+    )
+
+
+def _target(groups: Sequence[Group]) -> float | None:
+    """The accuracy all runs aim at, if it is one and the same."""
+    targets = {run.figure("target", "accuracy") for group in groups for run in group.runs}
+    return targets.pop() if len(targets) == 1 else None
+
+
+def _timelines(groups: Sequence[Group], window: tuple[float, float] | None) -> list[str]:
+    kept = [(group, run) for group in groups if (run := _with_spans(group)) is not None]
+    if not kept:
+        return [words("h2", "Who waits for whom"), words("p", "These runs kept no spans.", class_="note")]
+    return [words("h2", "Who waits for whom"), key(), *(_timeline(group, run, window) for group, run in kept)]
+
+
+def _with_spans(group: Group) -> Run | None:
+    return next((run for run in group.runs if run.spans is not None), None)
+
+
+def _timeline(group: Group, run: Run, window: tuple[float, float] | None) -> str:
+    assert run.spans is not None
+    parts = [words("h3", group.label)]
+    found = read_window(run.spans, *(window or (None, None)))
+    if found is None:
+        return "".join([*parts, words("p", "It has no spans in this time.", class_="note")])
+    parts.append(words("p", _caption(run, found), class_="note"))
+    parts.append(gantt(found))
+    idling = read_idling(run.spans)
+    parts.append(words("p", _idle_text(run, idling.total), class_="note"))
+    return "".join(parts) + (tables.causes(idling) if idling.total else "")
+
+
+def _caption(run: Run, window: Window) -> str:
+    text = f"Seed {run.seed}, virtual time {number(window.begin)} to {seconds(window.end)}"
+    if window.active > len(window.sites):
+        text += f"; the {len(window.sites)} busiest of {window.active} active sites"
+    return text + ". Point at a bar for its cost, and at a wait for its cause."
+
+
+def _idle_text(run: Run, waited: float) -> str:
+    share = run.figure("idle_share")
+    text = f"Waiting in the whole run: {seconds(waited)} over all sites"
+    return text + (f", an idle share of {percent(share)}." if share is not None else ".")
+
+
+def _settings(runs: Sequence[Run], groups: Sequence[Group]) -> str:
+    common = common_settings(runs)
+    parts = [
+        words("h2", "Settings"),
+        tag("details", words("summary", "All runs") + tables.settings(common), open=""),
+    ]
+    for group in groups:
+        own = own_settings(group, common)
+        if own:
+            parts.append(tag("details", words("summary", group.label) + tables.settings(own)))
+    return "".join(parts)

@@ -1,0 +1,177 @@
+"""Run directories as values, and which of them are seeds of one and the same thing."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.errors import DataError
+
+Column = NDArray[np.float64]
+
+METRICS = ("round", "time", "visits", "bytes", "accuracy", "loss")
+# What may differ between two runs that are still seeds of the same comparison.
+_PRIVATE = {"seed", "out", "directory", "versions", "started", "command", "host"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One algorithm with one seed."""
+
+    path: Path
+    algorithm: str
+    seed: int
+    settings: dict[str, str]
+    """Every setting by its dotted name."""
+    metrics: dict[str, Column]
+    """Columns of equal length; what was not measured is NaN."""
+    summary: dict[str, Any]
+
+    @property
+    def spans(self) -> Path | None:
+        """The file of spans, if this run kept one."""
+        path = self.path / "spans.parquet"
+        return path if path.exists() else None
+
+    def figure(self, *keys: str) -> float | None:
+        """A number of the summary, such as ``figure("target", "time")``; None where there is none."""
+        value: Any = self.summary
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return None
+        return float(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The seeds of one algorithm with one choice of settings."""
+
+    label: str
+    runs: tuple[Run, ...]
+
+
+def load_run(path: Path) -> Run:
+    """The run kept in this directory; a file that is missing or damaged is named."""
+    if not path.is_dir():
+        raise DataError(f"{path} is not a run directory; give the directory that `paceline run` wrote")
+    settings = _read_object(path / "settings.json")
+    algorithm, seed = settings.get("algorithm"), settings.get("seed")
+    if not isinstance(algorithm, str) or not isinstance(seed, int):
+        raise DataError(
+            f"{path / 'settings.json'} must name an algorithm and a whole seed; got {algorithm!r}, {seed!r}"
+        )
+    return Run(
+        path=path,
+        algorithm=algorithm,
+        seed=seed,
+        settings=_flat(settings),
+        metrics=_read_metrics(path / "metrics.jsonl"),
+        summary=_read_object(path / "summary.json"),
+    )
+
+
+def group_runs(runs: Sequence[Run]) -> list[Group]:
+    """Runs that differ in nothing but the seed, together; named by algorithm and by what sets them apart."""
+    together: dict[tuple[tuple[str, str], ...], list[Run]] = {}
+    for run in runs:
+        together.setdefault(tuple(sorted(_public(run).items())), []).append(run)
+    for members in together.values():
+        _refuse_twins(members)
+    firsts = [members[0] for members in together.values()]
+    return [
+        Group(label=_label(members[0], firsts), runs=tuple(sorted(members, key=lambda run: run.seed)))
+        for members in together.values()
+    ]
+
+
+def common_settings(runs: Sequence[Run]) -> dict[str, str]:
+    """The settings on which all runs agree."""
+    first, *rest = (_public(run) for run in runs)
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in rest)}
+
+
+def own_settings(group: Group, common: dict[str, str]) -> dict[str, str]:
+    """The settings of a group that are not common to all."""
+    return {key: value for key, value in _public(group.runs[0]).items() if key not in common}
+
+
+def _public(run: Run) -> dict[str, str]:
+    return {key: value for key, value in run.settings.items() if key.partition(".")[0] not in _PRIVATE}
+
+
+def _label(run: Run, firsts: Sequence[Run]) -> str:
+    rivals = [_public(other) for other in firsts if other.algorithm == run.algorithm and other is not run]
+    mine = _public(run)
+    apart = [
+        f"{key}={value}" for key, value in mine.items() if any(other.get(key) != value for other in rivals)
+    ]
+    return f"{run.algorithm} ({', '.join(apart)})" if apart else run.algorithm
+
+
+def _refuse_twins(runs: Sequence[Run]) -> None:
+    seen: dict[int, Run] = {}
+    for run in runs:
+        twin = seen.setdefault(run.seed, run)
+        if twin is not run:
+            # Counted as two seeds they would make the interval too narrow.
+            raise DataError(f"{twin.path} and {run.path} hold the same settings and seed; leave one out")
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value if isinstance(value, str) else json.dumps(value)
+    return flat
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing; the run has not finished, or this is no run directory") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _parse_object(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where} is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{where} must be a JSON object; got a {type(value).__name__}")
+    return value
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    return _parse_object(_read_text(path), str(path))
+
+
+def _read_metrics(path: Path) -> dict[str, Column]:
+    rows = [
+        _parse_object(line, f"{path}, line {index},")
+        for index, line in enumerate(_read_text(path).splitlines(), start=1)
+        if line.strip()
+    ]
+    try:
+        columns = {key: np.array([_float(row.get(key)) for row in rows], float) for key in METRICS}
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path} holds something that is no number: {error}") from error
+    if np.isnan(columns["time"]).any():
+        raise DataError(f"{path}: every line needs a 'time'")
+    return columns
+
+
+def _float(value: Any) -> float:
+    return math.nan if value is None else float(value)

@@ -1,0 +1,149 @@
+"""What a chart needs of a spans file that may hold millions of rows: it is streamed, never loaded whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from paceline.errors import DataError
+
+COLUMNS = ("site", "kind", "lane", "start", "end", "round", "bytes", "flops", "joules", "peer")
+KINDS = ("train", "send", "receive", "work", "wait")
+NOBODY = -(2**31)
+
+MAX_SITES = 40
+MAX_SPANS = 4000
+LEAST_ROUNDS, LEAST_SPANS = 3, 150
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The spans of some sites between two virtual times."""
+
+    begin: float
+    end: float
+    columns: dict[str, NDArray[Any]]
+    """By the names of COLUMNS, in order of start."""
+    sites: tuple[int, ...]
+    """The sites shown, servers first."""
+    active: int
+    """How many sites did anything between the two times."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Idling:
+    """Who was waited for, and how long in all."""
+
+    total: float
+    causes: tuple[tuple[int, float], ...]
+    """(site, seconds) with the longest first; NOBODY where no cause was recorded."""
+
+
+def read_window(
+    path: Path, begin: float | None = None, end: float | None = None, most: int = MAX_SITES
+) -> Window | None:
+    """The busiest sites between two times, by default the first few rounds; None if nothing happened then."""
+    data = _open(path)
+    if begin is None or end is None:
+        opening = _first_rounds(path, data)
+        if opening is None:
+            return None
+        begin, end = (opening[0] if begin is None else begin), (opening[1] if end is None else end)
+    inside = (pc.field("start") < end) & (pc.field("end") > begin)
+    activity = _activity(path, data, inside)
+    if not activity:
+        return None
+    sites = _choose(activity, most)
+    columns = _collect(path, data, inside & pc.field("site").isin(sites))
+    if len(columns["start"]) > MAX_SPANS:
+        # Too many to draw: a shorter stretch of time, whole, says more than a thinned one.
+        cut = float(columns["start"][MAX_SPANS])
+        end = cut if cut > begin else end
+        columns = {name: column[:MAX_SPANS] for name, column in columns.items()}
+    return Window(begin=begin, end=end, columns=columns, sites=tuple(sites), active=len(activity))
+
+
+def read_idling(path: Path) -> Idling:
+    """The waits of the whole run, summed by cause."""
+    seconds: dict[int, float] = {}
+    for batch in _batches(path, _open(path), ["peer", "start", "end"], pc.field("kind") == "wait"):
+        table = pa.table({"peer": batch["peer"], "length": pc.subtract(batch["end"], batch["start"])})
+        for row in table.group_by("peer").aggregate([("length", "sum")]).to_pylist():
+            seconds[row["peer"]] = seconds.get(row["peer"], 0.0) + row["length_sum"]
+    causes = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
+    return Idling(total=sum(seconds.values()), causes=tuple(causes))
+
+
+def _open(path: Path) -> Any:
+    try:
+        data = ds.dataset(path, format="parquet")
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is damaged or no Parquet file: {error}") from error
+    missing = [name for name in COLUMNS if name not in data.schema.names]
+    if missing:
+        raise DataError(f"{path} lacks the columns {', '.join(missing)}; want {', '.join(COLUMNS)}")
+    return data
+
+
+def _batches(path: Path, data: Any, columns: Sequence[str], where: Any = None) -> Iterator[Any]:
+    try:
+        yield from data.to_batches(columns=list(columns), filter=where)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is damaged: {error}") from error
+
+
+def _first_rounds(path: Path, data: Any) -> tuple[float, float] | None:
+    """From the first start to the end of the third round, or of later ones until there is enough to see."""
+    rounds: dict[int, tuple[int, float]] = {}
+    begin = np.inf
+    for batch in _batches(path, data, ["round", "start", "end"]):
+        grouped = pa.table(batch).group_by("round")
+        for row in grouped.aggregate([("end", "max"), ("end", "count"), ("start", "min")]).to_pylist():
+            count, end = rounds.get(row["round"], (0, -np.inf))
+            rounds[row["round"]] = (count + row["end_count"], max(end, row["end_max"]))
+            begin = min(begin, row["start_min"])
+    if not rounds:
+        return None
+    spans, last = 0, -np.inf
+    for position, key in enumerate(sorted(rounds)):
+        if position >= LEAST_ROUNDS and spans >= LEAST_SPANS:
+            break
+        spans, last = spans + rounds[key][0], max(last, rounds[key][1])
+    return float(begin), float(last)
+
+
+def _activity(path: Path, data: Any, inside: Any) -> dict[int, float]:
+    """Seconds that each site was doing something; a site that only waits counts with 0."""
+    busy: dict[int, float] = {}
+    for batch in _batches(path, data, ["site", "kind", "start", "end"], inside):
+        idle = pc.equal(batch["kind"].cast(pa.string()), "wait")
+        length = pc.if_else(idle, 0.0, pc.subtract(batch["end"], batch["start"]))
+        table = pa.table({"site": batch["site"], "length": length})
+        for row in table.group_by("site").aggregate([("length", "sum")]).to_pylist():
+            busy[row["site"]] = busy.get(row["site"], 0.0) + row["length_sum"]
+    return busy
+
+
+def _choose(activity: dict[int, float], most: int) -> list[int]:
+    """Servers before clients, busy ones before idle ones; then in the order in which they are drawn."""
+    ranked = sorted(activity, key=lambda site: (site >= 0, -activity[site], site))
+    return sorted(ranked[:most], key=lambda site: (site >= 0, abs(site)))
+
+
+def _schema(data: Any) -> Any:
+    return pa.schema([data.schema.field(name) for name in COLUMNS])
+
+
+def _collect(path: Path, data: Any, where: Any) -> dict[str, NDArray[Any]]:
+    table = pa.Table.from_batches(_batches(path, data, COLUMNS, where), schema=_schema(data))
+    table = table.set_column(table.schema.get_field_index("kind"), "kind", table["kind"].cast(pa.string()))
+    order = np.lexsort((table["lane"].to_numpy(), table["site"].to_numpy(), table["start"].to_numpy()))
+    return {name: table[name].to_numpy()[order] for name in COLUMNS}

@@ -1,0 +1,128 @@
+"""The tables of the page: runs beside each other, who caused the waiting, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.report.charts import interval
+from paceline.report.runs import Group, Run
+from paceline.report.spans import NOBODY, Idling
+from paceline.report.text import MISSING, energy, number, percent, seconds, site, size, spread, tag, words
+
+CAUSES_SHOWN = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """One figure of the comparison; ``best`` is min or max where one value is better than another."""
+
+    title: str
+    keys: tuple[str, ...]
+    form: Callable[[float | None], str]
+    best: Callable[[Iterable[float]], float] | None = None
+    unreached: bool = False
+
+
+_COLUMNS = (
+    _Column(title="accuracy", keys=("accuracy",), form=percent, best=max),
+    _Column(title="rounds", keys=("rounds",), form=number),
+    _Column(title="visits", keys=("visits",), form=number),
+    _Column(title="virtual time", keys=("time",), form=seconds),
+    _Column(title="traffic", keys=("bytes",), form=size),
+    _Column(title="busiest site", keys=("busiest_bytes",), form=size),
+    _Column(title="energy", keys=("joules",), form=energy),
+    _Column(title="idle", keys=("idle_share",), form=percent, best=min),
+    _Column(title="time to target", keys=("target", "time"), form=seconds, best=min, unreached=True),
+    _Column(title="traffic to target", keys=("target", "bytes"), form=size, best=min, unreached=True),
+    _Column(title="rounds to target", keys=("target", "rounds"), form=number, unreached=True),
+    _Column(title="computed in", keys=("seconds",), form=seconds),
+)
+
+
+def comparison(groups: Sequence[Group]) -> str:
+    """One line per algorithm; figures nobody has are left out, the best of a ranked column is bold."""
+    columns = [column for column in _COLUMNS if any(_values(group, column) for group in groups)]
+    head = [words("th", title) for title in ("algorithm", "seeds", *(column.title for column in columns))]
+    winners = [_winners(groups, column) for column in columns]
+    body = []
+    for group in groups:
+        cells = [words("td", group.label + _status(group.runs)), words("td", len(group.runs))]
+        for column, winner in zip(columns, winners, strict=True):
+            look = {"class_": "best"} if group.label in winner else {}
+            cells.append(words("td", _cell(group, column), **look))
+        body.append("".join(cells))
+    return table(head, body)
+
+
+def causes(idling: Idling) -> str:
+    """Who was waited for longest, with the share of all waiting."""
+    head = [words("th", title) for title in ("waited for", "time waited", "share of all waiting", "")]
+    body = []
+    for index, length in idling.causes[:CAUSES_SHOWN]:
+        share = length / idling.total if idling.total else 0.0
+        meter = tag("span", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter")
+        name = "no cause recorded" if index == NOBODY else site(index)
+        cells = (
+            words("td", name),
+            words("td", seconds(length)),
+            words("td", percent(share)),
+            tag("td", meter),
+        )
+        body.append("".join(cells))
+    return table(head, body)
+
+
+def settings(values: dict[str, str]) -> str:
+    """Settings by their dotted names."""
+    rows = [words("td", key) + words("td", value) for key, value in sorted(values.items())]
+    return table([], rows, class_="settings")
+
+
+def table(head: Sequence[str], rows: Sequence[str], **attributes: object) -> str:
+    """A table of ready cells; it scrolls sideways where the screen is narrow."""
+    top = tag("thead", tag("tr", "".join(head))) if head else ""
+    body = tag("tbody", "".join(tag("tr", row) for row in rows))
+    return tag("div", tag("table", top + body, **attributes), class_="scroll")
+
+
+def _values(group: Group, column: _Column) -> list[float]:
+    found = (run.figure(*column.keys) for run in group.runs)
+    return [value for value in found if value is not None]
+
+
+def _cell(group: Group, column: _Column) -> str:
+    values = _values(group, column)
+    asked = sum(run.figure("target", "accuracy") is not None for run in group.runs)
+    if column.unreached and asked and not values:
+        return "not reached"
+    if not values:
+        return MISSING
+    text = column.form(float(np.mean(values)))
+    if column.unreached and len(values) < asked:
+        # The mean of those that arrived flatters; say how many it is.
+        return f"{text} ({len(values)} of {asked})"
+    if len(values) > 1 and (half := float(interval(np.array(values)))) > 0:
+        return spread(text, column.form(float(f"{half:.2g}")))
+    return text
+
+
+def _winners(groups: Sequence[Group], column: _Column) -> set[str]:
+    """The groups with the best mean, unless all are equal; one of which a seed never arrived cannot win."""
+    full = {}
+    for group in groups:
+        values = _values(group, column)
+        if len(values) == len(group.runs):
+            full[group.label] = float(np.mean(values))
+    if column.best is None or not full:
+        return set()
+    best = column.best(full.values())
+    winners = {label for label, value in full.items() if value == best}
+    return winners if len(winners) < len(groups) else set()
+
+
+def _status(runs: Sequence[Run]) -> str:
+    unfinished = sorted({str(run.summary.get("status", "done")) for run in runs} - {"done"})
+    return f" [{', '.join(unfinished)}]" if unfinished else ""

@@ -1,0 +1,109 @@
+"""Numbers and marks as text: for people, and for SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from html import escape
+
+MISSING = "–"
+
+
+def tag(name: str, body: str = "", **attributes: object) -> str:
+    """One element: ``body`` is markup, attribute values are escaped, ``_`` in their names becomes ``-``."""
+    marks = "".join(
+        f' {key.strip("_").replace("_", "-")}="{_mark(value)}"' for key, value in attributes.items()
+    )
+    return f"<{name}{marks}>{body}</{name}>"
+
+
+def words(name: str, text: object, **attributes: object) -> str:
+    """One element around plain text, which is escaped."""
+    return tag(name, escape(str(text)), **attributes)
+
+
+def _mark(value: object) -> str:
+    # A hundredth of a pixel is finer than any screen; more digits only make the page larger.
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else escape(str(value))
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A plain number with this many significant digits, grouped in thousands."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    places = digits - 1 - math.floor(math.log10(abs(value))) if value else 0
+    text = f"{value:,.{min(max(places, 0), 12)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def seconds(value: float | None) -> str:
+    """A duration in seconds."""
+    return _united(value, number, "s")
+
+
+def percent(value: float | None) -> str:
+    """A share as percent."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return f"{100 * value:.1f} %"
+
+
+def percent_tick(value: float) -> str:
+    """A share as percent, for an axis: no more digits than it needs."""
+    return f"{number(100 * value)} %"
+
+
+def spread(middle: str, half: str) -> str:
+    """Two texts with units as one, ``3.1 ± 0.2 s``; the unit is said once if it is the same."""
+    value, _, unit = middle.rpartition(" ")
+    other, _, same = half.rpartition(" ")
+    return f"{value} ± {other} {unit}" if value and other and unit == same else f"{middle} ± {half}"
+
+
+def size(value: float | None) -> str:
+    """A number of bytes in decimal units."""
+    return _scaled(value, "B")
+
+
+def energy(value: float | None) -> str:
+    """An energy in joules."""
+    return _scaled(value, "J")
+
+
+def operations(value: float | None) -> str:
+    """A number of floating-point operations."""
+    return _scaled(value, "FLOP")
+
+
+def site(index: int) -> str:
+    """The name of a place: clients count from 0, servers from -1 downwards."""
+    if index >= 0:
+        return f"client {index}"
+    return "server" if index == -1 else f"server {-index}"
+
+
+def _united(value: float | None, form: Callable[[float | None], str], unit: str) -> str:
+    text = form(value)
+    return text if text == MISSING else f"{text} {unit}"
+
+
+def _scaled(value: float | None, unit: str) -> str:
+    if value is None or not math.isfinite(value):
+        return MISSING
+    for prefix in ("", "k", "M", "G", "T", "P"):
+        if abs(value) < 999.5 or prefix == "P":
+            break
+        value /= 1000
+    return f"{number(value, 3)} {prefix}{unit}"
+
+
+def ticks(low: float, high: float, about: int = 6) -> list[float]:
+    """Round numbers from ``low`` to ``high``, near ``about`` of them."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [round(index * step, 12) for index in range(first, last + 1)]

@@ -1,0 +1,81 @@
+"""Every random draw has an address; this file is the only maker of generators.
+
+Two faces of one idea:
+
+- ``stream(seed, *path)`` is a NumPy generator for draws made once in a while (who is chosen, a partition);
+- ``address(seed, *path)`` is a 64-bit key, and ``mix`` makes from it a random *function* of integers, for draws
+  made millions of times (the jitter of one visit). It has no state, so it can be evaluated in any order, one by
+  one or as a vector, here or on a GPU (``learn/noise.py``), and always gives the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+MASK64 = (1 << 64) - 1
+GOLDEN = 0x9E3779B97F4A7C15
+MUL1 = 0xBF58476D1CE4E5B9
+MUL2 = 0x94D049BB133111EB
+
+_inverse_normal = NormalDist().inv_cdf
+
+Address = int | str
+
+
+def address(seed: int, *path: Address) -> int:
+    """The 64-bit key of a path such as ``(seed, "jitter", client)``."""
+    return int.from_bytes(_digest(seed, path)[:8], "little")
+
+
+def stream(seed: int, *path: Address) -> np.random.Generator:
+    """The generator that lives at this path; asking twice gives two generators with the same draws."""
+    return np.random.Generator(np.random.PCG64(int.from_bytes(_digest(seed, path), "little")))
+
+
+def _digest(seed: int, path: tuple[Address, ...]) -> bytes:
+    # repr keeps 1 and "1" apart and puts a boundary between the parts.
+    return hashlib.blake2b(repr((int(seed), *path)).encode(), digest_size=16).digest()
+
+
+def mix(key: int, *parts: int) -> int:
+    """A 64-bit hash of a key and integers (splitmix64's finaliser, once per part)."""
+    for part in parts:
+        key = (key + (part + 1) * GOLDEN) & MASK64
+        key = ((key ^ (key >> 30)) * MUL1) & MASK64
+        key = ((key ^ (key >> 27)) * MUL2) & MASK64
+        key ^= key >> 31
+    return key
+
+
+def mix_array(key: int | NDArray[np.uint64], part: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """``mix`` with one part, over arrays: the same bits as the scalar form."""
+    with np.errstate(over="ignore"):
+        z = np.asarray(key, np.uint64) + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(MUL1)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(MUL2)
+        return z ^ (z >> np.uint64(31))
+
+
+def uniform(key: int, *parts: int) -> float:
+    """A draw from the open interval (0, 1) at this address."""
+    return ((mix(key, *parts) >> 11) + 0.5) * 2.0**-53
+
+
+def uniform_array(key: int | NDArray[np.uint64], part: NDArray[np.integer]) -> NDArray[np.float64]:
+    """``uniform`` over an array of parts."""
+    return ((mix_array(key, part) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def normal(key: int, *parts: int) -> float:
+    """A standard normal draw at this address."""
+    return _inverse_normal(uniform(key, *parts))
+
+
+def exponential(key: int, *parts: int) -> float:
+    """A draw from Exp(1) at this address."""
+    return -math.log(uniform(key, *parts))

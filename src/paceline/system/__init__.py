@@ -1,0 +1,72 @@
+"""Fleets of devices: what work costs in seconds and joules, and who is there when.
+
+Every draw lives at an address, so nothing here has state and a million devices take no memory.
+"""
+
+from paceline.system.availability import (
+    AlwaysOn,
+    Availability,
+    Combined,
+    Dropouts,
+    Leave,
+    Schedule,
+    Vanishing,
+    Windows,
+)
+from paceline.system.compute import Compute, FlopTimes, LawTimes, MeasuredTimes
+from paceline.system.cost import FREE, Cost
+from paceline.system.fleet import Fleet, FleetSettings, build_fleet
+from paceline.system.laws import (
+    Constant,
+    Discrete,
+    Exponential,
+    Gaussian,
+    Law,
+    LogNormal,
+    Uniform,
+    parse_law,
+)
+from paceline.system.links import FreeLinks, LinkPower, Links, RateLinks, TraceLinks
+from paceline.system.server import ConstantServer, FlopServer, FreeServer, Server, UndefinedServer
+from paceline.system.traces import Recording, Trace, read_traces
+
+__all__ = [
+    "Cost",
+    "FREE",
+    "Law",
+    "Constant",
+    "Uniform",
+    "Exponential",
+    "Gaussian",
+    "Discrete",
+    "LogNormal",
+    "parse_law",
+    "Compute",
+    "LawTimes",
+    "FlopTimes",
+    "MeasuredTimes",
+    "Links",
+    "LinkPower",
+    "FreeLinks",
+    "RateLinks",
+    "TraceLinks",
+    "Trace",
+    "Recording",
+    "read_traces",
+    "Availability",
+    "Leave",
+    "AlwaysOn",
+    "Dropouts",
+    "Vanishing",
+    "Windows",
+    "Schedule",
+    "Combined",
+    "Server",
+    "UndefinedServer",
+    "FreeServer",
+    "ConstantServer",
+    "FlopServer",
+    "Fleet",
+    "FleetSettings",
+    "build_fleet",
+]

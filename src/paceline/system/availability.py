@@ -1,0 +1,293 @@
+"""When a device can be reached, and whether it leaves while it trains.
+
+An availability has no memory: it answers from addresses alone, in any order. Whoever runs the fleet remembers
+the ``back`` of a device that left, and starts nothing there before both ``back`` and ``next_online``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from paceline.errors import SettingError, nearest
+from paceline.seeds import address, mix, uniform
+from paceline.system.cost import above_zero, share
+from paceline.system.laws import Constant, Law, parse_law
+from paceline.system.tables import read_table
+
+
+class Leave(NamedTuple):
+    """A device leaves at one virtual time and can be reached again at another; inf is never."""
+
+    at: float
+    back: float
+
+
+class Availability(Protocol):
+    """When devices are there."""
+
+    def next_online(self, device: int, now: float) -> float:
+        """The earliest time from ``now`` on at which the device can start; inf if there is none."""
+
+    def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
+        """Whether the device leaves before a training of so many seconds is over."""
+
+
+class AlwaysOn:
+    """Every device, at any time, to the end."""
+
+    __slots__ = ()
+
+    def next_online(self, device: int, now: float) -> float:
+        """Now."""
+        return now
+
+    def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
+        """Never."""
+        return None
+
+
+class Dropouts:
+    """Each training is lost with probability p, at a moment drawn uniformly from it.
+
+    The device is back when the training would have been over, or never again with ``forever``.
+    """
+
+    __slots__ = ("_forever", "_key", "p")
+
+    def __init__(self, p: float, *, seed: int, forever: bool = False) -> None:
+        self.p = share(p, "the probability of a drop-out")
+        self._key = address(seed, "system", "dropout")
+        self._forever = forever
+
+    def next_online(self, device: int, now: float) -> float:
+        """Now."""
+        return now
+
+    def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
+        """With probability p."""
+        draw = uniform(self._key, device, visit)
+        if draw >= self.p:
+            return None
+        # Given draw < p, draw / p is uniform again, and says when.
+        return Leave(start + seconds * (draw / self.p), math.inf if self._forever else start + seconds)
+
+
+class Vanishing:
+    """A straggler: with probability p it vanishes as soon as it has the model, and is away for a while."""
+
+    __slots__ = ("_away_key", "_key", "away", "p")
+
+    def __init__(self, p: float, away: Law | float, *, seed: int) -> None:
+        self.p = share(p, "the probability of vanishing")
+        self.away = Constant(away) if isinstance(away, float | int) else away
+        self._key = address(seed, "system", "vanish")
+        self._away_key = address(seed, "system", "away")
+
+    def next_online(self, device: int, now: float) -> float:
+        """Now."""
+        return now
+
+    def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
+        """With probability p, at the start."""
+        if uniform(self._key, device, visit) >= self.p:
+            return None
+        return Leave(start, start + self.away.draw(mix(self._away_key, device), visit))
+
+
+class Schedule:
+    """Intervals in which a device is online, once or again and again after a period."""
+
+    __slots__ = ("_ends", "_period", "_starts")
+
+    def __init__(self, intervals: Sequence[tuple[float, float]], period: float | None = None) -> None:
+        starts, ends = _merged(sorted(intervals))
+        if period is not None:
+            starts, ends = _wrapped(starts, ends, period)
+        self._starts, self._ends, self._period = starts, ends, period
+
+    def around(self, now: float, offset: float) -> tuple[float, float]:
+        """The end of the last interval begun by ``now`` and the beginning of the next.
+
+        The device is ``offset`` seconds ahead of the schedule. The end is -inf if no interval has begun, the
+        beginning inf if none follows.
+        """
+        index = self._last_begun(now, offset)
+        # Rounding in the division may put us one interval off; comparing with the very numbers that we hand
+        # out makes the instant at which a device comes online an instant at which it is online.
+        while self._start(index + 1, offset) <= now:
+            index += 1
+        while self._start(index, offset) > now:
+            index -= 1
+        return self._end(index, offset), self._start(index + 1, offset)
+
+    def _last_begun(self, now: float, offset: float) -> int:
+        if self._period is None:
+            return bisect_right(self._starts, now + offset) - 1
+        lap, phase = divmod(now + offset, self._period)
+        return int(lap) * len(self._starts) + bisect_right(self._starts, phase) - 1
+
+    def _start(self, index: int, offset: float) -> float:
+        if self._period is None:
+            if index < 0:
+                return -math.inf
+            return self._starts[index] - offset if index < len(self._starts) else math.inf
+        lap, place = divmod(index, len(self._starts))
+        return lap * self._period + self._starts[place] - offset
+
+    def _end(self, index: int, offset: float) -> float:
+        if self._period is None:
+            return self._ends[index] - offset if index >= 0 else -math.inf
+        lap, place = divmod(index, len(self._starts))
+        return lap * self._period + self._ends[place] - offset
+
+
+def _merged(intervals: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    starts: list[float] = []
+    ends: list[float] = []
+    for start, end in intervals:
+        if ends and start <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(start)
+            ends.append(end)
+    return starts, ends
+
+
+def _wrapped(starts: list[float], ends: list[float], period: float) -> tuple[list[float], list[float]]:
+    if ends[-1] > period:
+        raise SettingError(
+            f"an interval ends at {ends[-1]:g} s, after the period of {period:g} s; raise the period"
+        )
+    if starts[0] == 0 and ends[-1] == period:
+        if len(starts) == 1:
+            return starts, [math.inf]
+        # Online over the turn of the period: one interval, which ends in the next lap.
+        return starts[1:], [*ends[1:-1], period + ends[0]]
+    return starts, ends
+
+
+class Windows:
+    """Devices that are there at some times only, and leave when their window closes."""
+
+    __slots__ = ("_key", "_phases", "_schedules")
+
+    def __init__(self, schedules: Sequence[Schedule], *, seed: int, phases: float = 0.0) -> None:
+        self._schedules = tuple(schedules)
+        self._phases = phases
+        self._key = address(seed, "system", "windows")
+
+    @classmethod
+    def duty(cls, period: float, online: float, *, seed: int) -> Windows:
+        """The share ``online`` of every period, from a phase drawn for each device."""
+        above_zero(period, "the period of a duty cycle")
+        if not 0 < online < 1:
+            raise SettingError(
+                f"a duty cycle online for the share {online:g}; wanted a number between 0 and 1"
+            )
+        return cls([Schedule([(0.0, period * online)], period)], seed=seed, phases=period)
+
+    @classmethod
+    def read(cls, path: str | Path, *, seed: int, period: float | None = None) -> Windows:
+        """Intervals from a CSV file with columns ``device,start,end``; devices as in ``MeasuredTimes``."""
+        intervals: dict[str, list[tuple[float, float]]] = {}
+        for row in read_table(path, ("device", "start", "end")):
+            start, end = row.number("start"), row.number("end")
+            if end <= start:
+                raise row.wrong(f"the interval from {start:g} to {end:g} is empty")
+            intervals.setdefault(row.text("device"), []).append((start, end))
+        return cls([Schedule(some, period) for some in intervals.values()], seed=seed)
+
+    def next_online(self, device: int, now: float) -> float:
+        """Now if a window is open, else when the next one opens."""
+        end, start = self._around(device, now)
+        return now if now < end else start
+
+    def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
+        """When the window closes, if that is before the training is over."""
+        end, back = self._around(device, start)
+        return None if start + seconds <= end else Leave(max(start, end), back)
+
+    def _around(self, device: int, now: float) -> tuple[float, float]:
+        known = len(self._schedules)
+        if known == 1:
+            schedule = self._schedules[0]
+        else:
+            schedule = self._schedules[device if device < known else mix(self._key, device) % known]
+        offset = uniform(self._key, device) * self._phases if self._phases else 0.0
+        return schedule.around(now, offset)
+
+
+class Combined:
+    """Several reasons to be away: there when all say so, gone when the first says so."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[Availability]) -> None:
+        self._parts = tuple(parts)
+
+    def next_online(self, device: int, now: float) -> float:
+        """The earliest time that suits every part; inf if none is found within a thousand windows."""
+        for _ in range(1000):
+            then = now
+            for part in self._parts:
+                then = part.next_online(device, then)
+            if then == now or math.isinf(then):
+                return then
+            now = then
+        return math.inf
+
+    def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
+        """The first to leave; of several at once, the one that stays away longest."""
+        found = [part.leaves(device, visit, start, seconds) for part in self._parts]
+        left = [leave for leave in found if leave is not None]
+        return min(left, key=lambda leave: (leave.at, -leave.back), default=None)
+
+
+_WORDS = {
+    "always": "always",
+    "dropout": "dropout:P or dropout:P,forever",
+    "duty": "duty:PERIOD,SHARE",
+    "vanish": "vanish:P,SECONDS or vanish:P,LAW",
+    "windows": "windows:FILE or windows:FILE,PERIOD",
+}
+
+
+def parse_availability(text: str, *, seed: int) -> Availability:
+    """Availability from words, several of which may be joined by ``+``: ``duty:3600,0.5+dropout:0.1``."""
+    parts = [_part(part, seed) for part in re.split(rf"\+(?=(?:{'|'.join(_WORDS)})(?::|$|\+))", text)]
+    return parts[0] if len(parts) == 1 else Combined(parts)
+
+
+def _part(text: str, seed: int) -> Availability:
+    word, _, rest = text.partition(":")
+    if word not in _WORDS:
+        raise SettingError(f"fleet.availability is {text!r}; {nearest(word, _WORDS)}")
+    head, _, tail = rest.partition(",")
+    try:
+        if text == "always":
+            return AlwaysOn()
+        if word == "dropout" and tail in ("", "forever"):
+            return Dropouts(float(head), seed=seed, forever=bool(tail))
+        if word == "duty":
+            return Windows.duty(float(head), float(tail), seed=seed)
+        if word == "vanish" and tail:
+            return Vanishing(float(head), parse_law(tail, "fleet.availability"), seed=seed)
+        if word == "windows" and rest:
+            return _windows(rest, seed)
+    except SettingError:
+        raise
+    except ValueError:
+        pass
+    raise SettingError(f"fleet.availability is {text!r}; wanted {_WORDS[word]}")
+
+
+def _windows(rest: str, seed: int) -> Windows:
+    path, _, period = rest.rpartition(",")
+    if path and re.fullmatch(r"[0-9.eE+]+", period):
+        return Windows.read(path, seed=seed, period=above_zero(float(period), "the period of the windows"))
+    return Windows.read(rest, seed=seed)

@@ -1,0 +1,85 @@
+"""A fleet: how many devices there are, how they compute, talk and come and go, and what servers cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from paceline.errors import SettingError
+from paceline.system.availability import Availability, parse_availability
+from paceline.system.compute import Compute, parse_times
+from paceline.system.cost import Cost
+from paceline.system.links import LinkPower, Links, parse_links
+from paceline.system.server import Server, UndefinedServer, parse_server
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """Devices 0 to size - 1 and the servers -1, -2, ... that they talk to."""
+
+    size: int
+    compute: Compute
+    links: Links
+    availability: Availability
+    server: Server = field(default_factory=UndefinedServer)
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise SettingError(f"a fleet of {self.size} devices; wanted at least 1")
+
+    def work(self, flops: float) -> Cost:
+        """The cost of one job on a server."""
+        return self.server.work(flops)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetSettings:
+    """A fleet in words and numbers, as it is set on the command line: ``--set fleet.times=discrete``."""
+
+    times: str = "discrete"
+    """``uniform``, ``exponential``, ``gaussian``, ``discrete`` (the laws of PSFL), with other parameters as
+    in ``uniform:0.5,4.5``; ``constant:2.5``; ``lognormal:2.5,0.5``; ``flops:5e9`` or
+    ``flops:lognormal,5e9,0.5`` for the devices' FLOP/s; ``csv:FILE`` or ``csv:FILE,bootstrap`` for measured
+    times."""
+    jitter: float = 0.2
+    """Spread of a visit's time around the device's mean, as a share of it; measured times take none."""
+    links: str = "free"
+    """``free``; ``rate:UP,DOWN`` in Mbit/s or ``rate:LAW/LAW``; ``trace:FILE``, ``trace:FILE,same``,
+    ``trace:FILE,UP``."""
+    latency: float = 0.0
+    """Seconds before the first byte of a transfer, for rate and trace links."""
+    watts: float | None = None
+    """Power of a device while it computes."""
+    link_watts: float | None = None
+    """Power of a device while it sends, and while it receives unless ``receive_watts`` is given."""
+    receive_watts: float | None = None
+    availability: str = "always"
+    """``always``; ``dropout:P`` or ``dropout:P,forever``; ``duty:PERIOD,SHARE``; ``windows:FILE`` or
+    ``windows:FILE,PERIOD``; ``vanish:P,SECONDS`` or ``vanish:P,LAW``; several joined by ``+``."""
+    server: str = "free"
+    """Server work: ``free``, ``constant:SECONDS`` a job, ``flops:FLOPS_PER_SECOND``, or ``undefined``."""
+    server_watts: float | None = None
+    """Power of a server while it works."""
+    server_mbps: float | None = None
+    """Rate of a server, up and down, for rate and trace links; unlimited unless given."""
+    server_link_watts: float | None = None
+    """Power of a server's end of a link; 0 unless given, where ``link_watts`` is."""
+
+
+def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
+    """The fleet that these settings describe; what cannot be is an error here, before any work starts."""
+    link_power = LinkPower(
+        settings.link_watts, receive=settings.receive_watts, server=settings.server_link_watts
+    )
+    return Fleet(
+        size=size,
+        compute=parse_times(settings.times, seed=seed, jitter=settings.jitter, watts=settings.watts),
+        links=parse_links(
+            settings.links,
+            seed=seed,
+            latency=settings.latency,
+            power=link_power,
+            server_mbps=settings.server_mbps,
+        ),
+        availability=parse_availability(settings.availability, seed=seed),
+        server=parse_server(settings.server, watts=settings.server_watts),
+    )

@@ -1,0 +1,223 @@
+"""How long bytes take from one site to another, and what both ends draw meanwhile.
+
+Clients are 0, 1, 2, ...; servers are -1, -2, ... A transfer runs at the smaller of the sender's upward and
+the receiver's downward rate; transfers do not share a link with one another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from paceline.errors import CostError, SettingError, nearest
+from paceline.seeds import address, mix
+from paceline.system.cost import FREE, Cost, above_zero, at_least_zero, power
+from paceline.system.laws import Constant, Law, parse_law
+from paceline.system.traces import BYTES_PER_MBIT, Recording, Trace, read_traces, seconds_between
+
+
+class Links(Protocol):
+    """Moving bytes, as a cost."""
+
+    def cost(self, source: int, target: int, size: float, now: float) -> Cost:
+        """The cost of moving ``size`` bytes, begun at ``now``; joules are those of both ends."""
+
+
+class LinkPower:
+    """Watts at both ends of a link while bytes flow (latency draws nothing).
+
+    A device receives at the watts it sends with unless ``receive`` is given. Without ``send`` every energy is
+    undefined; with it, a server's end counts 0 unless ``server`` says otherwise, as in the papers' accounts.
+    """
+
+    __slots__ = ("_receive", "_send", "_server")
+
+    def __init__(
+        self, send: float | None = None, *, receive: float | None = None, server: float | None = None
+    ) -> None:
+        self._send = power(send, "link_watts")
+        self._receive = self._send if receive is None else power(receive, "receive_watts")
+        self._server = power(0.0 if server is None and send is not None else server, "server_link_watts")
+
+    def of(self, source: int, target: int) -> float:
+        """Watts of the two ends together; nan where nobody defined them."""
+        return (self._send if source >= 0 else self._server) + (
+            self._receive if target >= 0 else self._server
+        )
+
+
+_NO_POWER = LinkPower()
+
+
+class FreeLinks:
+    """Bytes take no time and no energy: a statement about the world, so it must be asked for by name."""
+
+    __slots__ = ()
+
+    def cost(self, source: int, target: int, size: float, now: float) -> Cost:
+        """Nothing."""
+        return FREE
+
+
+class RateLinks:
+    """Constant rates in Mbit/s, up and down, drawn for each device; servers are unlimited unless given."""
+
+    __slots__ = ("_down", "_down_key", "_latency", "_power", "_server", "_up", "_up_key")
+
+    def __init__(
+        self,
+        *,
+        up: Law | float,
+        down: Law | float,
+        seed: int = 0,
+        latency: float = 0.0,
+        power: LinkPower = _NO_POWER,
+        server_mbps: float | None = None,
+    ) -> None:
+        self._up = Constant(up) if isinstance(up, float | int) else up
+        self._down = Constant(down) if isinstance(down, float | int) else down
+        self._up_key = address(seed, "system", "up")
+        self._down_key = address(seed, "system", "down")
+        self._latency = at_least_zero(latency, "latency")
+        self._power = power
+        self._server = math.inf if server_mbps is None else above_zero(server_mbps, "server_mbps")
+
+    def cost(self, source: int, target: int, size: float, now: float) -> Cost:
+        """The cost of moving ``size`` bytes, whenever it is begun."""
+        if source == target:
+            return FREE
+        _check_size(source, target, size)
+        out = self._up.draw(self._up_key, source) if source >= 0 else self._server
+        into = self._down.draw(self._down_key, target) if target >= 0 else self._server
+        flowing = size / ((out if out < into else into) * BYTES_PER_MBIT)
+        return Cost(self._latency + flowing, flowing * self._power.of(source, target))
+
+
+class TraceLinks:
+    """Recorded rates: each device rides one recording, from a moment of it drawn at its address, endlessly.
+
+    Both directions of a device start at the same moment of the same recording, because a bad place is bad for
+    both. Servers are unlimited unless ``server_mbps`` is given.
+    """
+
+    __slots__ = ("_key", "_latency", "_power", "_recordings", "_server")
+
+    def __init__(
+        self,
+        recordings: Sequence[tuple[Trace, Trace]],
+        *,
+        seed: int = 0,
+        latency: float = 0.0,
+        power: LinkPower = _NO_POWER,
+        server_mbps: float | None = None,
+    ) -> None:
+        if not recordings:
+            raise SettingError("trace links without a trace; give at least one (up, down) pair")
+        self._recordings = tuple(recordings)
+        self._key = address(seed, "system", "trace")
+        self._latency = at_least_zero(latency, "latency")
+        self._power = power
+        self._server = None if server_mbps is None else _steady(server_mbps)
+
+    def address(self, device: int) -> tuple[int, float]:
+        """Which recording a device rides, and at what second of it the device's clock starts."""
+        bits = mix(self._key, device)
+        index = (bits & 0xFFFFFFFF) % len(self._recordings)
+        return index, (bits >> 32) * 2.0**-32 * self._recordings[index][1].duration
+
+    def cost(self, source: int, target: int, size: float, now: float) -> Cost:
+        """The cost of moving ``size`` bytes, begun at ``now``."""
+        if source == target:
+            return FREE
+        _check_size(source, target, size)
+        flowing = self._flowing(source, target, size, now)
+        return Cost(self._latency + flowing, flowing * self._power.of(source, target))
+
+    def _flowing(self, source: int, target: int, size: float, now: float) -> float:
+        sender, out_offset = self._end(source, 0)
+        receiver, in_offset = self._end(target, 1)
+        if sender is None:
+            return 0.0 if receiver is None else receiver.seconds(size, now + in_offset)
+        if receiver is None:
+            return sender.seconds(size, now + out_offset)
+        return seconds_between(sender, now + out_offset, receiver, now + in_offset, size)
+
+    def _end(self, site: int, direction: int) -> tuple[Trace | None, float]:
+        if site < 0:
+            return self._server, 0.0
+        index, offset = self.address(site)
+        return self._recordings[index][direction], offset
+
+
+def _steady(mbps: float) -> Trace:
+    # A long segment, so that walking along it takes few steps.
+    return Trace([86_400.0], [above_zero(mbps, "a rate in Mbit/s")])
+
+
+def _check_size(source: int, target: int, size: float) -> None:
+    if not 0 <= size < math.inf:
+        raise CostError(f"a transfer from site {source} to site {target} has a size of {size!r} bytes")
+
+
+def parse_links(
+    text: str,
+    *,
+    seed: int,
+    latency: float = 0.0,
+    power: LinkPower = _NO_POWER,
+    server_mbps: float | None = None,
+) -> FreeLinks | RateLinks | TraceLinks:
+    """Links from words.
+
+    ``free``; ``rate:UP,DOWN`` in Mbit/s, or with a law on either side of a slash, as in
+    ``rate:lognormal,10,0.5/lognormal,50,0.5``; ``trace:FILE``; ``trace:FILE,same`` to use what was recorded
+    one way for the other too; ``trace:FILE,UP`` for a constant upward rate.
+    """
+    word, _, rest = text.partition(":")
+    if word == "free" and not rest:
+        return FreeLinks()
+    if word == "rate":
+        up, down = _two_laws(text, rest)
+        return RateLinks(up=up, down=down, seed=seed, latency=latency, power=power, server_mbps=server_mbps)
+    if word == "trace":
+        return TraceLinks(_pairs(rest), seed=seed, latency=latency, power=power, server_mbps=server_mbps)
+    hint = "'free' takes nothing after it" if word == "free" else nearest(word, ("free", "rate", "trace"))
+    raise SettingError(f"fleet.links is {text!r}; {hint}")
+
+
+def _two_laws(text: str, rest: str) -> tuple[Law, Law]:
+    sides = rest.split("/" if "/" in rest else ",")
+    if len(sides) != 2:
+        raise SettingError(f"fleet.links is {text!r}; wanted rate:UP,DOWN in Mbit/s, or rate:LAW/LAW")
+    return parse_law(sides[0], "fleet.links"), parse_law(sides[1], "fleet.links")
+
+
+def _pairs(rest: str) -> list[tuple[Trace, Trace]]:
+    head, _, tail = rest.rpartition(",")
+    upward = tail if head and (tail == "same" or _number(tail)) else ""
+    path = head if upward else rest
+    pairs = [_pair(recording, upward) for recording in read_traces(path).values()]
+    both = [(up, down) for up, down in pairs if up is not None and down is not None]
+    if not both:
+        raise CostError(
+            f"{path} records one direction only, so the other has no defined cost; "
+            f"write 'trace:{Path(path).name},same' to use it both ways, or ',MBPS' for a constant upward rate"
+        )
+    return both
+
+
+def _pair(recording: Recording, upward: str) -> tuple[Trace | None, Trace | None]:
+    if not upward:
+        return recording.up, recording.down
+    if upward == "same":
+        return recording.up or recording.down, recording.down or recording.up
+    return _steady(float(upward)), recording.down
+
+
+def _number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,84 @@
+"""What work on a server costs: aggregating, screening uploads, distilling."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from paceline.errors import CostError, SettingError, nearest
+from paceline.system.cost import FREE, Cost, above_zero, power
+
+
+class Server(Protocol):
+    """Work on a server, as a cost."""
+
+    def work(self, flops: float) -> Cost:
+        """The cost of one job of so many FLOPs."""
+
+
+class UndefinedServer:
+    """Nobody said what server work costs, so asking is an error."""
+
+    __slots__ = ()
+
+    def work(self, flops: float) -> Cost:
+        """Always an error."""
+        raise CostError(
+            "server work has no defined cost; set fleet.server to 'free', 'constant:SECONDS' or 'flops:RATE'"
+        )
+
+
+class FreeServer:
+    """Server work takes no time and no energy: it must be asked for by name."""
+
+    __slots__ = ()
+
+    def work(self, flops: float) -> Cost:
+        """Nothing."""
+        return FREE
+
+
+class ConstantServer:
+    """Every job takes the same time: the T_g of SPFL and APFL."""
+
+    __slots__ = ("_cost",)
+
+    def __init__(self, seconds: float, *, watts: float | None = None) -> None:
+        above_zero(seconds, "the seconds of a server job")
+        self._cost = Cost(seconds, seconds * power(watts, "server_watts"))
+
+    def work(self, flops: float) -> Cost:
+        """The same each time."""
+        return self._cost
+
+
+class FlopServer:
+    """Time is FLOPs over FLOP/s, energy is time times watts."""
+
+    __slots__ = ("_rate", "_watts")
+
+    def __init__(self, rate: float, *, watts: float | None = None) -> None:
+        self._rate = above_zero(rate, "the FLOP/s of the server")
+        self._watts = power(watts, "server_watts")
+
+    def work(self, flops: float) -> Cost:
+        """FLOPs over FLOP/s."""
+        if not 0 <= flops < math.inf:
+            raise CostError(f"a server job counts {flops!r} FLOPs; give the job a count")
+        seconds = flops / self._rate
+        return Cost(seconds, seconds * self._watts)
+
+
+def parse_server(text: str, *, watts: float | None = None) -> Server:
+    """Server work from words: ``free``, ``undefined``, ``constant:SECONDS`` or ``flops:FLOPS_PER_SECOND``."""
+    word, _, rest = text.partition(":")
+    if text in ("free", "undefined"):
+        return FreeServer() if text == "free" else UndefinedServer()
+    known = ("constant", "flops", "free", "undefined")
+    if word not in ("constant", "flops"):
+        raise SettingError(f"fleet.server is {text!r}; {nearest(word, known)}")
+    try:
+        value = float(rest)
+    except ValueError:
+        raise SettingError(f"fleet.server is {text!r}; wanted a number after {word}:") from None
+    return ConstantServer(value, watts=watts) if word == "constant" else FlopServer(value, watts=watts)

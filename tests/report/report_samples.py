@@ -1,0 +1,53 @@
+"""Spans of imaginary runs, for the tests of the report."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+NOBODY = -(2**31)
+SCHEMA = pa.schema(
+    [
+        ("site", pa.int32()),
+        ("kind", pa.dictionary(pa.int8(), pa.string())),
+        ("lane", pa.int16()),
+        ("start", pa.float64()),
+        ("end", pa.float64()),
+        ("round", pa.int32()),
+        ("bytes", pa.float64()),
+        ("flops", pa.float64()),
+        ("joules", pa.float64()),
+        ("peer", pa.int32()),
+    ]
+)
+
+
+def write_spans(path, rows, schema=SCHEMA):
+    """Rows are tuples in the order of the columns."""
+    columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, row_group_size=4096)
+
+
+def federated_spans(clients, rounds, seed):
+    """Synchronous rounds: all train and send, the server averages, all wait for the slowest."""
+    rng = np.random.default_rng(seed)
+    speed = rng.uniform(1, 6, clients)
+    rows, now = [], 0.0
+    for turn in range(rounds):
+        train = speed * rng.normal(1, 0.1, clients)
+        link = rng.uniform(0.3, 0.8, clients)
+        ends = now + train + link
+        slowest, done = int(np.argmax(ends)), float(ends.max()) + 0.5
+        for k in range(clients):
+            begin = now + train[k]
+            rows += [
+                (k, "train", 0, now, begin, turn, 0.0, 3e9, 12.5, NOBODY),
+                (k, "send", 0, begin, ends[k], turn, 2e5, 0.0, 0.2, -1),
+                (-1, "receive", k % 4, begin, ends[k], turn, 2e5, 0.0, math.nan, k),
+                (k, "wait", 0, ends[k], done, turn, 0.0, 0.0, 0.0, -1 if k == slowest else slowest),
+            ]
+        rows.append((-1, "work", 0, done - 0.5, done, turn, 0.0, 1e7, math.nan, NOBODY))
+        now = done
+    return rows

@@ -1,0 +1,166 @@
+"""Reading run directories and spans files."""
+
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from report_samples import NOBODY, SCHEMA, federated_spans, write_spans
+
+from paceline.errors import DataError
+from paceline.report import spans as spans_module
+from paceline.report.runs import common_settings, group_runs, load_run
+from paceline.report.spans import MAX_SPANS, read_idling, read_window
+
+
+def test_a_run_is_read_with_its_settings_metrics_and_figures(write_run):
+    run = load_run(write_run("psfl", 3, rounds=5, clients=4))
+    assert (run.algorithm, run.seed, run.settings["fleet.size"]) == ("psfl", 3, "4")
+    assert run.metrics["visits"].tolist() == [4, 8, 12, 16, 20]
+    assert run.figure("rounds") == 5
+    assert run.figure("target", "accuracy") == 0.8
+    assert run.figure("joules") is None
+    assert run.figure("no", "such") is None
+
+
+@pytest.mark.parametrize("name", ["settings.json", "metrics.jsonl", "summary.json"])
+@pytest.mark.parametrize("content", [None, b"{", b"[1]", b"\xff\xfe"])
+def test_a_missing_or_damaged_file_is_named(write_run, name, content):
+    path = write_run()
+    (path / name).unlink()
+    if content is not None:
+        (path / name).write_bytes(content)
+    with pytest.raises(DataError, match=name.replace(".", r"\.")):
+        load_run(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ('{"round": 1, "accuracy": 0.5}', "needs a 'time'"),
+        ('{"time": 1, "accuracy": "high"}', "no number"),
+        ('{"time": 1}\n{"time": ', "line 2"),
+    ],
+)
+def test_damaged_metrics_say_where(write_run, line, complaint):
+    path = write_run()
+    (path / "metrics.jsonl").write_text(line)
+    with pytest.raises(DataError, match=complaint):
+        load_run(path)
+
+
+def test_settings_without_an_algorithm_and_paths_that_are_no_runs(write_run, tmp_path):
+    path = write_run()
+    (path / "settings.json").write_text(json.dumps({"seed": 1}))
+    with pytest.raises(DataError, match="must name an algorithm"):
+        load_run(path)
+    with pytest.raises(DataError, match="not a run directory"):
+        load_run(tmp_path / "nowhere")
+
+
+def test_seeds_are_one_group_and_other_settings_are_another(write_run):
+    runs = [load_run(write_run("psfl", seed, width=width)) for width in (2, 5) for seed in (1, 0)]
+    runs.append(load_run(write_run("fedavg", 0)))
+    groups = group_runs(runs)
+    assert [group.label for group in groups] == ["psfl (width=2)", "psfl (width=5)", "fedavg"]
+    assert [[run.seed for run in group.runs] for group in groups] == [[0, 1], [0, 1], [0]]
+    assert common_settings(runs) == {"dataset": "digits", "fleet.size": "8"}
+
+
+def test_the_same_run_twice_is_refused(write_run, tmp_path):
+    first = write_run()
+    twin = tmp_path / "twin"
+    twin.mkdir()
+    for file in first.iterdir():
+        (twin / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(DataError, match="leave one out"):
+        group_runs([load_run(first), load_run(twin)])
+
+
+def test_the_first_window_ends_with_the_third_round(tmp_path):
+    rows = federated_spans(clients=50, rounds=10, seed=1)
+    write_spans(tmp_path / "spans.parquet", rows)
+    window = read_window(tmp_path / "spans.parquet")
+    assert window.begin == 0
+    assert window.end == max(row[4] for row in rows if row[5] < 3)
+    assert set(window.columns["round"]) == {0, 1, 2}
+    assert window.active == 51
+    assert len(window.sites) == 40
+    assert window.sites[0] == -1
+
+
+def test_the_busiest_sites_are_kept(tmp_path):
+    """Client k works for k seconds, so the last ones are the busiest; waiting is no activity."""
+    rows = [(k, "train", 0, 0.0, float(k), 0, 0.0, 0.0, 0.0, NOBODY) for k in range(20)]
+    rows += [(k, "wait", 0, float(k), 100.0, 0, 0.0, 0.0, 0.0, 19) for k in range(20)]
+    write_spans(tmp_path / "spans.parquet", rows)
+    assert read_window(tmp_path / "spans.parquet", most=3).sites == (17, 18, 19)
+
+
+def test_an_asked_for_window_holds_just_what_overlaps_it(tmp_path):
+    rows = [(0, "train", 0, float(t), float(t + 1), t, 0.0, 0.0, 0.0, NOBODY) for t in range(10)]
+    write_spans(tmp_path / "spans.parquet", rows)
+    window = read_window(tmp_path / "spans.parquet", 2.5, 5.0)
+    assert window.columns["start"].tolist() == [2.0, 3.0, 4.0]
+    assert read_window(tmp_path / "spans.parquet", 50.0, 60.0) is None
+
+
+def test_short_rounds_widen_the_window_and_many_spans_shorten_it(tmp_path):
+    """An asynchronous run may count a round per arrival; three of them would show next to nothing."""
+    rows = [(t % 4, "train", 0, float(t), t + 1.0, t, 0.0, 0.0, 0.0, NOBODY) for t in range(300)]
+    write_spans(tmp_path / "few.parquet", rows)
+    assert read_window(tmp_path / "few.parquet").end == 150
+    crowd = [(0, "train", 0, float(t), t + 1.0, 0, 0.0, 0.0, 0.0, NOBODY) for t in range(MAX_SPANS + 500)]
+    write_spans(tmp_path / "many.parquet", crowd)
+    window = read_window(tmp_path / "many.parquet")
+    assert len(window.columns["start"]) == MAX_SPANS
+    assert window.end == MAX_SPANS
+
+
+def test_a_long_file_is_filtered_on_read(tmp_path, monkeypatch):
+    """No pass may hold all rows with all columns: batches are small, and only the window is collected."""
+    rows = federated_spans(clients=100, rounds=250, seed=0)
+    write_spans(tmp_path / "spans.parquet", rows)
+    wide, original = [], spans_module._batches
+
+    def counted(path, data, columns, where=None):
+        for batch in original(path, data, columns, where):
+            if len(columns) == len(spans_module.COLUMNS):
+                wide.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(spans_module, "_batches", counted)
+    window = read_window(tmp_path / "spans.parquet")
+    assert len(rows) > 100_000
+    assert sum(wide) == len(window.columns["start"]) == 3 * (39 * 3 + 100 + 1)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_waiting_is_summed_by_its_cause(tmp_path, kind):
+    schema = SCHEMA.set(1, pa.field("kind", kind))
+    rows = [
+        (0, "wait", 0, 0.0, 3.0, 0, 0.0, 0.0, math.nan, 2),
+        (1, "wait", 0, 1.0, 3.0, 0, 0.0, 0.0, math.nan, 2),
+        (2, "wait", 0, 3.0, 4.0, 0, 0.0, 0.0, math.nan, -1),
+        (2, "wait", 0, 5.0, 5.5, 0, 0.0, 0.0, math.nan, NOBODY),
+        (2, "train", 0, 0.0, 3.0, 0, 0.0, 0.0, math.nan, 2),
+    ]
+    write_spans(tmp_path / "spans.parquet", rows, schema)
+    idling = read_idling(tmp_path / "spans.parquet")
+    assert idling.total == 6.5
+    assert idling.causes == ((2, 5.0), (-1, 1.0), (NOBODY, 0.5))
+    assert set(read_window(tmp_path / "spans.parquet").columns["kind"]) == {"wait", "train"}
+
+
+def test_empty_and_damaged_spans(tmp_path):
+    path = tmp_path / "spans.parquet"
+    write_spans(path, [])
+    assert read_window(path) is None
+    assert read_idling(path).total == 0
+    path.write_bytes(b"not parquet at all")
+    with pytest.raises(DataError, match=r"spans\.parquet is damaged"):
+        read_window(path)
+    write_spans(path, [(np.int32(1),)], pa.schema([("site", pa.int32())]))
+    with pytest.raises(DataError, match="lacks the columns kind, lane"):
+        read_idling(path)
