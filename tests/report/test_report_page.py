@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from paceline.errors import DataError
-from paceline.report import write_report
+from paceline.report.page import write_report
 
 VOID = {"meta", "br", "link"}
 

@@ -1,10 +1,11 @@
 """Fleets from settings: each word reaches its class, and what cannot be is an error before work starts."""
 
+import ast
 import math
 import pickle
-import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -67,7 +68,6 @@ def test_the_seed_decides_the_fleet():
         fleet = build_fleet(FleetSettings(times="uniform"), size=10, seed=seed)
         return [fleet.compute.cost(device, 0, 0.0) for device in range(10)]
 
-    assert times(1)[0].seconds == times(1)[0].seconds
     assert [c.seconds for c in times(1)] == [c.seconds for c in times(1)]
     assert [c.seconds for c in times(1)] != [c.seconds for c in times(2)]
 
@@ -131,16 +131,24 @@ def test_a_fleet_survives_pickling():
 
 
 def test_a_million_devices_cost_nothing_to_build_and_microseconds_to_ask():
-    """A bound of 30 µs for two calls that take 4 on an idle machine: it catches work that grows with the fleet."""
-    began = time.perf_counter()
+    """30 µs of processor time for two calls that take 4: it catches work that grows with the fleet."""
+    began = time.process_time()
     fleet = build_fleet(FleetSettings(times="gaussian", links="rate:lognormal,8,1/80"), size=10**6, seed=1)
     for device in range(0, 10**6, 100):
         fleet.compute.cost(device, 0, 0.0)
         fleet.links.cost(device, -1, 1e6, 0.0)
-    assert time.perf_counter() - began < 10**4 * 30e-6
+    assert time.process_time() - began < 10**4 * 30e-6
 
 
-def test_the_public_names_are_there_and_torch_is_not():
+def test_the_public_names_are_there():
     assert all(hasattr(paceline.system, name) for name in paceline.system.__all__)
-    code = "import sys, paceline.system; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_room_imports_only_what_lies_below_it():
+    below = ("paceline.errors", "paceline.seeds", "paceline.system")
+    for file in Path(paceline.system.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                assert name.startswith(below) or name.split(".")[0] in sys.stdlib_module_names, (file, name)

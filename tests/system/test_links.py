@@ -50,7 +50,7 @@ def test_free_links_are_free():
     ids=["up", "down", "peer", "server to server"],
 )
 def test_constant_rates(source, target, seconds):
-    """1 MB is 8 Mbit: a second at 8 Mbit/s up, a tenth at 80 down; a peer pays the slower; servers are unlimited."""
+    """1 MB is 8 Mbit: a second at 8 Mbit/s up, a tenth at 80 down. A peer pays the slower one."""
     links = RateLinks(up=8.0, down=80.0, latency=0.25)
     assert links.cost(source, target, MB, 3.0).seconds == pytest.approx(0.25 + seconds)
 

@@ -184,7 +184,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """An exception that nobody would have looked at ends the run instead of being logged."""
         failure = context.get("exception")
         if isinstance(failure, BaseException) and not isinstance(failure, asyncio.CancelledError):
-            self._failure = self._failure or failure
+            self.fail(failure)
+
+    def fail(self, problem: BaseException) -> None:
+        """End the run with this exception at the next step of the clock."""
+        self._failure = self._failure or problem
 
     async def shutdown_asyncgens(self) -> None:
         """Nothing to do: generators are closed by whoever iterates them."""

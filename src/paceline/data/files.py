@@ -67,7 +67,8 @@ def data_root(root: Path | None = None) -> Path:
 def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
     """All arrays of an ``.npz`` file, after checking that the wanted ones are there."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, because np.load leaves the file open when it finds no archive in it.
+        with path.open("rb") as file, np.lib.npyio.NpzFile(file, allow_pickle=False) as archive:
             missing = [key for key in wanted if key not in archive.files]
             if missing:
                 raise DataError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(archive.files)}")

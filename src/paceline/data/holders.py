@@ -56,7 +56,7 @@ def check_holders(clients: int, per_client: int, classes: int) -> None:
 def _without_repeats(
     deck: NDArray[np.int64], clients: int, classes: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Deal a deck of classes, none in it more often than there are clients, so that nobody holds one twice."""
+    """Deal a deck of classes, none in it more often than there are clients; nobody gets one twice."""
     hands = rng.permutation(deck).reshape(clients, -1)
     for _ in range(1000):
         order = np.argsort(hands, axis=1, kind="stable")

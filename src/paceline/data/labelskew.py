@@ -21,10 +21,11 @@ TRIES = 1000
 class Dirichlet:
     """Each class is shared among all clients by a draw from Dir(α); small α means strong skew.
 
-    The whole draw is repeated until the smallest client has ``minimum`` samples. Left to itself, the minimum
-    is min(10, samples / (2 clients)), and if that never happens the best draw stands, unless a client is empty.
-    With ``equal`` all clients are equally large and each draws its own law of labels from Dir(α), as in the
-    experiments of DisPFL and DA-DPFL: draw a class, take its next sample, draw again if it is exhausted.
+    The whole draw is repeated until the smallest client has ``minimum`` samples. Left to itself, the
+    minimum is min(10, samples / (2 clients)), and if that never happens the best draw stands, unless it
+    leaves a client empty. With ``equal`` all clients are equally large and each draws its own law of labels
+    from Dir(α), as in the experiments of DisPFL and DA-DPFL: draw a class, take its next sample, draw again
+    if it is exhausted.
     """
 
     alpha: float = 0.3
@@ -54,7 +55,7 @@ class Dirichlet:
 
 @dataclass(frozen=True)
 class ExDir:
-    """ExDir(C, α) of Li and Lyu 2023: a client holds C classes, a class is shared by Dir(α) among its holders.
+    """ExDir(C, α) of Li and Lyu 2023: a client holds C classes, a class is shared by Dir(α) among holders.
 
     A client that already has its fair share of samples gets nothing of later classes, which keeps sizes near
     each other. ``minimum`` is as in ``Dirichlet``.
@@ -88,10 +89,10 @@ class ExDir:
 class Pathological:
     """Each client holds exactly ``classes`` classes (McMahan et al. 2017 have 2 of MNIST's 10).
 
-    A class is cut into equal shares for its holders, and has as many holders as its size asks; every sample is
-    used exactly once. With ``equal`` (DisPFL, DA-DPFL) clients are equally large and draw uniformly from classes
-    chosen at random; a class that is exhausted is used again from its start, so that samples can be owned more
-    than once and some not at all.
+    A class is cut into equal shares for its holders, and has as many holders as its size asks; every sample
+    is used exactly once. With ``equal`` (DisPFL, DA-DPFL) clients are equally large and draw uniformly from
+    classes chosen at random; a class that is exhausted is used again from its start, so that samples can be
+    owned more than once and some not at all.
     """
 
     classes: int = 2
@@ -141,7 +142,9 @@ def _balanced_counts(
             f"but there are {samples}; lower the minimum or the number of clients"
         )
     best, best_size = None, -1
-    for _ in range(TRIES):
+    # Huge fleets get fewer draws: what matters there is to end.
+    tries = max(20, min(TRIES, 20_000_000 // holders.size))
+    for _ in range(tries):
         counts = _share_classes(holders, alpha, stock, rng)
         smallest = int(counts.sum(axis=1).min())
         if smallest > best_size:
@@ -151,9 +154,9 @@ def _balanced_counts(
     if best is not None and minimum is None and best_size >= 1:
         return best
     raise PartitionError(
-        f"{TRIES} draws with alpha={alpha:g} over {clients} clients and {samples} samples left the smallest "
-        f"client with {best_size} samples at best, wanted {max(wanted, 1)}; raise alpha, lower the number of "
-        "clients, lower the minimum, or use an equal-size partition"
+        f"{tries} draws with alpha={alpha:g} over {clients} clients and {samples} samples left the smallest "
+        f"client with {best_size} samples at best, wanted {wanted if minimum else 1}; raise alpha, lower the "
+        "number of clients, lower the minimum, or use an equal-size partition"
     )
 
 
@@ -178,7 +181,8 @@ def _cut(share: NDArray[np.float64], samples: int) -> NDArray[np.int64]:
     last = int(np.flatnonzero(share)[-1])
     ends = np.floor(np.cumsum(share / share.sum()) * samples).astype(np.int64)
     ends[last:] = samples
-    return np.diff(np.minimum(ends, samples), prepend=0).astype(np.int64)
+    counts: NDArray[np.int64] = np.diff(np.minimum(ends, samples), prepend=0)
+    return counts
 
 
 def _deal_again(which: NDArray[np.int64], counts: NDArray[np.int64], rng: np.random.Generator) -> Partition:

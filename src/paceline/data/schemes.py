@@ -82,8 +82,8 @@ class Dominant:
     """Client i takes the share μ of its data from class i mod classes, the rest uniformly from the others.
 
     Clients are equally large and every sample is used exactly once, which the classes may not allow to the
-    letter: a dominant class that runs out is shared at random among those who want it, and who finds the other
-    classes exhausted takes what is left, its own class included.
+    letter: a dominant class that runs out is shared at random among those who want it, and who finds the
+    other classes exhausted takes what is left, its own class included.
     """
 
     share: float = 0.3
@@ -107,7 +107,7 @@ class Dominant:
         wish = np.floor(self.share * sizes + 0.5).astype(np.int64)
         first = grant(own * wish[:, None], stock, rng)
         rest = draw_counts(sizes - first.sum(axis=1), (~own).astype(float), stock - first.sum(axis=0), rng)
-        return deal(which, first + rest, rng)
+        return deal(which, first + _exchange(rest, rng), rng)
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,27 @@ class Natural:
 def even_sizes(samples: int, clients: int) -> NDArray[np.int64]:
     """Sizes that differ by at most one."""
     return samples // clients + (np.arange(clients) < samples % clients)
+
+
+def _exchange(rest: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Let who got its own class among the rest, because others ran out, change it with who can use it."""
+    rest = rest.copy()
+    clients, classes = rest.shape
+    for k in np.flatnonzero(rest[np.arange(clients), np.arange(clients) % classes]):
+        own = k % classes
+        for other in rng.permutation(clients)[:200]:  # enough to find a partner if there are many
+            theirs = rest[other].copy()
+            theirs[[own, other % classes]] = 0
+            moved = min(rest[k, own], theirs.sum()) if other % classes != own else 0
+            if moved:
+                taken = rng.multivariate_hypergeometric(theirs, moved)
+                rest[k] += taken
+                rest[other] -= taken
+                rest[k, own] -= moved
+                rest[other, own] += moved
+            if not rest[k, own]:
+                break
+    return rest
 
 
 def share_out(

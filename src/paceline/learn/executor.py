@@ -41,11 +41,16 @@ class Executor:
     trainer: Trainer
     statistics: Statistics = field(default_factory=Statistics)
 
-    def run(self, models: Iterable[Model], measures: Sequence[Measure] = ()) -> None:
-        """Give every one of these a value."""
+    def run(self, models: Iterable[Model], measures: Sequence[Measure] = ()) -> dict[object, Diverged]:
+        """Give every one of these a value; returns the owners whose training diverged, with what to tell them.
+
+        Others' nodes are computed all the same: a wave may hold many runs, and one that diverges spoils no other.
+        """
+        self._diverged: dict[object, Diverged] = {}
         wanted = list(models) + [model for measure in measures for model in measure.models]
         self._compute(_Pending(wanted))
         self._measure([m for m in measures if m.result is None])
+        return self._diverged
 
     @torch.no_grad()
     def _compute(self, pending: _Pending) -> None:
@@ -70,7 +75,8 @@ class Executor:
             self.statistics.waves += 1
             self.statistics.visits += len(group)
             self.statistics.widest = max(self.statistics.widest, len(group))
-            _check_finite(group, [trained.value for trained in results])
+            for owner, problem in _diverged(group, [trained.value for trained in results]).items():
+                self._diverged.setdefault(owner, problem)
             for model, trained in zip(group, results, strict=True):
                 model.loss = trained.loss
                 pending.settle(model, trained.value)
@@ -146,20 +152,22 @@ def _job(model: Model) -> TrainJob:
     )  # fmt: skip
 
 
-def _check_finite(group: list[Model], values: list[Tensor]) -> None:
-    """A run that diverges stops here and says at which client, round and time."""
-    sums = torch.stack([value.sum() for value in values])
-    if bool(torch.isfinite(sums).all()):
-        return
+def _diverged(group: list[Model], values: list[Tensor]) -> dict[object, Diverged]:
+    """The owners of visits that ended in NaN or infinity, each with the first such client, round and time."""
+    if bool(torch.isfinite(torch.stack([value.sum() for value in values])).all()):
+        return {}
+    found: dict[object, Diverged] = {}
     for model, value in zip(group, values, strict=True):
-        if not bool(torch.isfinite(value).all()):
-            assert isinstance(model.operation, Visit)
-            recipe = model.operation.recipe
-            raise Diverged(
-                f"training diverged to NaN or infinity at {model.operation.label}\n"
-                f"it used lr={model.operation.lr:g}, batch={recipe.batch}, clip={recipe.clip}\n"
+        visit = model.operation
+        assert isinstance(visit, Visit)
+        if visit.owner not in found and not bool(torch.isfinite(value).all()):
+            found[visit.owner] = Diverged(
+                f"training diverged to NaN or infinity at client {visit.client}, round {visit.round},"
+                f" t={visit.time:g} s\n"
+                f"it used lr={visit.lr:g}, batch={visit.recipe.batch}, clip={visit.recipe.clip}\n"
                 "hint: lower local.lr, or set local.clip (10 is a common choice)"
             )
+    return found
 
 
 def _mean_score(scores: list[Score]) -> Score:

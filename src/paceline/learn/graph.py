@@ -37,8 +37,10 @@ class Visit:
     lr: float
     key: int
     extras: tuple[str, ...]
-    label: str
-    """Who, which round and when, for the message when training diverges."""
+    owner: object
+    """Whose node this is: the run that must stop if it diverges."""
+    round: int
+    time: float
 
 
 Operation = Sum | Visit
@@ -89,6 +91,22 @@ class Model:
         return f"<Model {self.space.name}: {what}>"
 
 
+class Ghost(Model):
+    """A model without weights, for dry runs: it has a size and nothing else, and all algebra on it is itself."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Model) -> Model:
+        return self
+
+    __sub__ = __add__
+
+    def __mul__(self, factor: float) -> Model:
+        return self
+
+    __rmul__ = __mul__
+
+
 class Measure:
     """A promise of a score: of one model, or the mean over several models each on its own test rows."""
 
@@ -111,6 +129,8 @@ def combine(terms: Iterable[tuple[float, Model]]) -> Model:
     """The weighted sum of models of one space; small pending sums among them are folded in."""
     flat: list[tuple[float, Model]] = []
     for factor, model in terms:
+        if isinstance(model, Ghost):
+            return model
         inner = model.operation
         if isinstance(inner, Sum) and len(inner.coefficients) <= FUSED:
             flat += [(factor * c, parent) for c, parent in zip(inner.coefficients, model.parents, strict=True)]

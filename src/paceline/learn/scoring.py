@@ -19,7 +19,7 @@ def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> l
     x, y = jobs[0].x.to(device), jobs[0].y.to(device)
     params = program.pack(torch.stack([job.value.to(device) for job in jobs]))
     rows_CR, real_CR = _padded(jobs, device)
-    hits_C = torch.zeros(len(jobs), device=device)
+    hits_C = torch.zeros(len(jobs), dtype=torch.int64, device=device)
     loss_C = torch.zeros(len(jobs), dtype=torch.float64, device=device)
     width = max(1, SLICE // len(jobs))
     for at in range(0, rows_CR.shape[1], width):
@@ -27,10 +27,11 @@ def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> l
         target = y[rows.reshape(-1)]
         output = program.outputs(params, x[rows.reshape(-1)].to(jobs[0].space.dtype))
         loss, hit = _losses_and_hits(output, target)
-        hits_C += (hit.view_as(real) * real).sum(dim=1)
+        hits_C += (hit.view_as(real) & real).sum(dim=1)
         loss_C += (loss.view_as(real) * real).sum(dim=1).double()
     counts = real_CR.sum(dim=1)
-    accuracy, mean_loss = (hits_C / counts).tolist(), (loss_C / counts).tolist()
+    accuracy = [h / n for h, n in zip(hits_C.tolist(), counts.tolist(), strict=True)]
+    mean_loss = (loss_C / counts).tolist()
     if y.is_floating_point():
         accuracy = [float("nan")] * len(jobs)
     return [Score(a, m, int(n)) for a, m, n in zip(accuracy, mean_loss, counts.tolist(), strict=True)]
@@ -38,8 +39,8 @@ def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> l
 
 def _losses_and_hits(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     if target.is_floating_point():
-        return 0.5 * (output - target).square().sum(dim=1), torch.zeros(len(target), device=output.device)
-    return F.cross_entropy(output, target, reduction="none"), (output.argmax(dim=1) == target).float()
+        return 0.5 * (output - target).square().sum(dim=1), torch.zeros(len(target), dtype=torch.bool, device=output.device)
+    return F.cross_entropy(output, target, reduction="none"), output.argmax(dim=1) == target
 
 
 def _padded(jobs: list[EvalJob], device: torch.device) -> tuple[Tensor, Tensor]:

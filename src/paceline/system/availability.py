@@ -116,6 +116,8 @@ class Schedule:
         The device is ``offset`` seconds ahead of the schedule. The end is -inf if no interval has begun, the
         beginning inf if none follows.
         """
+        if math.isinf(now):  # asked about a device that is never back
+            return -math.inf, math.inf
         index = self._last_begun(now, offset)
         # Rounding in the division may put us one interval off; comparing with the very numbers that we hand
         # out makes the instant at which a device comes online an instant at which it is online.
@@ -186,9 +188,7 @@ class Windows:
         """The share ``online`` of every period, from a phase drawn for each device."""
         above_zero(period, "the period of a duty cycle")
         if not 0 < online < 1:
-            raise SettingError(
-                f"a duty cycle online for the share {online:g}; wanted a number between 0 and 1"
-            )
+            raise SettingError(f"a duty cycle online for the share {online:g}; wanted it between 0 and 1")
         return cls([Schedule([(0.0, period * online)], period)], seed=seed, phases=period)
 
     @classmethod
@@ -236,8 +236,8 @@ class Combined:
             then = now
             for part in self._parts:
                 then = part.next_online(device, then)
-            if then == now or math.isinf(then):
-                return then
+            if then == now:
+                return now
             now = then
         return math.inf
 

@@ -7,7 +7,7 @@ memory. Mean and variance are closed forms, for planners and for tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Protocol
@@ -202,14 +202,15 @@ def _discrete(*values: float) -> Discrete:
     return Discrete(values) if values else Discrete()
 
 
-LAWS: dict[str, tuple[Callable[..., Law], str]] = {
-    "constant": (Constant, "constant:VALUE"),
-    "uniform": (Uniform, "uniform[:LOW,HIGH]"),
-    "exponential": (Exponential, "exponential[:MEAN]"),
-    "gaussian": (_gaussian, "gaussian[:CENTRE,SIGMA[,FLOOR]]"),
-    "discrete": (_discrete, "discrete[:VALUE,VALUE,...]"),
-    "lognormal": (LogNormal, "lognormal:MEDIAN,SIGMA"),
+LAWS: dict[str, tuple[Callable[..., Law], str, Container[int]]] = {
+    "constant": (Constant, "constant:VALUE", (1,)),
+    "uniform": (Uniform, "uniform[:LOW,HIGH]", (0, 2)),
+    "exponential": (Exponential, "exponential[:MEAN]", (0, 1)),
+    "gaussian": (_gaussian, "gaussian[:CENTRE,SIGMA[,FLOOR]]", (0, 2, 3)),
+    "discrete": (_discrete, "discrete[:VALUE,VALUE,...]", range(1000)),
+    "lognormal": (LogNormal, "lognormal:MEDIAN,SIGMA", (2,)),
 }
+"""Each law's maker, how it is written, and how many numbers it takes."""
 
 
 def parse_law(text: str, setting: str = "a law") -> Law:
@@ -219,13 +220,10 @@ def parse_law(text: str, setting: str = "a law") -> Law:
         return Constant(float(word))
     if word not in LAWS:
         raise SettingError(f"{setting} is {text!r}; {nearest(word, LAWS)}")
-    make, usage = LAWS[word]
-    if not all(map(_is_number, rest)):
-        raise SettingError(f"{setting} is {text!r}; wanted numbers, as in {usage}")
-    try:
-        return make(*map(float, rest))
-    except TypeError:
-        raise SettingError(f"{setting} is {text!r}, with {len(rest)} numbers; wanted {usage}") from None
+    make, usage, counts = LAWS[word]
+    if len(rest) not in counts or not all(map(_is_number, rest)):
+        raise SettingError(f"{setting} is {text!r}; wanted numbers as in {usage}")
+    return make(*map(float, rest))
 
 
 def _is_number(text: str) -> bool:

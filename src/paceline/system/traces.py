@@ -13,8 +13,8 @@ from paceline.errors import CostError, DataError
 from paceline.system.tables import Row, read_table
 
 BYTES_PER_MBIT = 125_000.0
-_PATIENCE = 1_000_000
-"""Segments after which a transfer between two traces is called stuck."""
+_PATIENCE = 10_000
+"""Segments without a byte after which a transfer between two traces is called stuck."""
 
 
 class Trace:
@@ -75,8 +75,10 @@ def seconds_between(sender: Trace, out_at: float, receiver: Trace, in_at: float,
     out, into = sender.walk(out_at), receiver.walk(in_at)
     out_rate, out_for = next(out)
     in_rate, in_for = next(into)
-    for _ in range(_PATIENCE):
+    silent = 0
+    while silent < _PATIENCE:
         step, rate = min(out_for, in_for), min(out_rate, in_rate)
+        silent = 0 if rate else silent + 1
         if rate * step >= left:
             return elapsed + (left / rate if left > 0 else 0.0)
         left, elapsed = left - rate * step, elapsed + step
@@ -86,7 +88,7 @@ def seconds_between(sender: Trace, out_at: float, receiver: Trace, in_at: float,
         if in_for <= 0:
             in_rate, in_for = next(into)
     raise CostError(
-        f"a transfer of {size:g} bytes between two traces is not over after {elapsed:.0f} s; "
+        f"a transfer of {size:g} bytes between two traces is stuck after {elapsed:.0f} s; "
         "they are hardly ever open together: use other traces"
     )
 

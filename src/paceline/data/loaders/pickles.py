@@ -35,7 +35,7 @@ class _Recorded:
 
 
 class _Maker:
-    """Stands for ``_reconstruct``, ``dtype``, ``ndarray``; has no attributes, so nothing can be hung on it."""
+    """Stands for ``_reconstruct``, ``dtype``, ``ndarray``; no attributes, so nothing can be hung on it."""
 
     __slots__ = ()
 

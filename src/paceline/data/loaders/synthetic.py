@@ -12,7 +12,7 @@ FEATURES, CLASSES = 60, 10
 
 
 def synthetic(alpha: float = 1.0, beta: float = 1.0, clients: int = 30) -> Dataset:
-    """Clients of log-normal sizes, each with its own linear model and its own place in feature space.
+    """Clients of log-normal sizes (50 to 20,000), each with its own linear model and its own inputs.
 
     Client k: u_k ~ N(0, α), W_k and b_k ~ N(u_k, 1) entrywise; B_k ~ N(0, β), v_k ~ N(B_k, 1) entrywise,
     x ~ N(v_k, Σ) with Σ_jj = j^-1.2; y = argmax(W_k x + b_k). α says how far the models differ, β how far the

@@ -1,0 +1,163 @@
+"""What an algorithm may ask: the World, and the few things all algorithms share.
+
+An algorithm is a frozen dataclass with one coroutine, ``run(world)``, that says who waits for whom and yields a
+``Progress`` whenever a new global model (or set of personal models) exists. The number of ``Progress`` so far is
+the *round*; learning-rate schedules and the ledger go by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from paceline.errors import Dropped, SettingError
+from paceline.learn.graph import Measure, Model, combine, mean
+from paceline.learn.job import Score
+from paceline.learn.recipe import LocalSGD
+from paceline.seeds import Address
+
+__all__ = [
+    "Algorithm",
+    "Dropped",
+    "Measure",
+    "Model",
+    "Progress",
+    "Score",
+    "World",
+    "combine",
+    "mean",
+    "visit",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A new state of the learning."""
+
+    model: Model
+    info: Mapping[str, float] = field(default_factory=dict)
+    """Numbers about this round that the schedule knows (staleness, participants); they go to the metrics."""
+
+
+class World(Protocol):
+    """All that an algorithm sees. Verbs that take virtual time are awaited."""
+
+    server: int
+    """The site of the (first) server."""
+
+    @property
+    def clients(self) -> range:
+        """All client sites."""
+        ...
+
+    @property
+    def round(self) -> int:
+        """How many ``Progress`` have been yielded."""
+        ...
+
+    def now(self) -> float:
+        """The time in seconds."""
+        ...
+
+    def stream(self, *path: Address) -> np.random.Generator:
+        """The run's random stream at an address."""
+        ...
+
+    def initial_model(self) -> Model:
+        """The model that learning starts from."""
+        ...
+
+    def samples(self, client: int) -> int:
+        """How many training samples a client owns."""
+        ...
+
+    def online(self, client: int) -> bool:
+        """Whether a client can be reached now."""
+        ...
+
+    async def train(
+        self,
+        client: int,
+        model: Model,
+        recipe: LocalSGD,
+        *,
+        mask: Model | None = None,
+        correction: Model | None = None,
+        anchor: Model | None = None,
+    ) -> Model:
+        """Local training on that client's data; takes the client's time. Raises ``Dropped`` if it leaves."""
+        ...
+
+    async def send(self, model: Model, source: int, target: int) -> Model:
+        """Move a model; takes the links' time."""
+        ...
+
+    async def work(self, site: int, flops: float) -> None:
+        """Server-side work of so many FLOPs; takes that site's time."""
+        ...
+
+    async def observe(self, measure: Measure) -> Score:
+        """Await a learned number to branch on; virtual time stands still."""
+        ...
+
+    def evaluate(self, model: Model) -> Measure:
+        """Accuracy and loss on the test set; deferred, never charged."""
+        ...
+
+    async def gather(self, branches: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run branches side by side and wait for all: a barrier. Who waited, and for whom, goes to the ledger."""
+        ...
+
+    def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start something that runs on by itself until the run ends; if it fails, the run fails."""
+        ...
+
+
+class Algorithm(Protocol):
+    """A frozen dataclass of settings and one coroutine."""
+
+    def check(self, clients: int) -> None:
+        """Refuse impossible settings before any work starts."""
+        ...
+
+    def run(self, world: World) -> AsyncIterator[Progress]:
+        """Learn; see the module's text."""
+        ...
+
+
+async def visit(world: World, client: int, model: Model, recipe: LocalSGD) -> Model:
+    """The server sends, the client trains, the client sends back."""
+    received = await world.send(model, world.server, client)
+    trained = await world.train(client, received, recipe)
+    return await world.send(trained, client, world.server)
+
+
+def draw_clients(world: World, count: int, *path: Address) -> list[int]:
+    """Clients drawn uniformly without replacement among those online, as far as there are enough.
+
+    By rejection: the cost does not grow with the number of clients.
+    """
+    rng = world.stream(*path)
+    chosen = [int(k) for k in rng.choice(len(world.clients), count, replace=False)]
+    if all(map(world.online, chosen)):
+        return chosen
+    taken = {k: None for k in chosen if world.online(k)}
+    for k in rng.integers(len(world.clients), size=50 * count):
+        if len(taken) == count:
+            break
+        if world.online(int(k)):
+            taken[int(k)] = None
+    late = (k for k in chosen if k not in taken)  # hardly anyone is online: these will be waited for
+    return [*taken, *late][:count]
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise a SettingError with this message unless the condition holds."""
+    if not holds:
+        raise SettingError(message)

@@ -1,0 +1,59 @@
+"""FedAsync: asynchronous federated optimisation (Xie, Koyejo and Gupta 2019, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from paceline.algorithms.base import Progress, World, combine, require
+from paceline.algorithms.pool import check_pool, start_pool
+from paceline.errors import SettingError, nearest
+from paceline.learn.recipe import LocalSGD
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAsync:
+    """Every arrival is mixed into the server model at once, the staler the less."""
+
+    rounds: int = 2000
+    """Server updates, one per arrival."""
+    concurrency: int = 20
+    """Clients at work at any time."""
+    mixing: float = 0.6
+    """The paper's α."""
+    staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"
+    a: float = 0.5
+    """Exponent of the polynomial, slope of the hinge."""
+    b: float = 4.0
+    """Staleness at which the hinge starts."""
+    local: LocalSGD = field(default_factory=lambda: LocalSGD(prox=0.005))
+    """The paper's local objective has a proximal term."""
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        check_pool(self.rounds, self.concurrency, clients)
+        require(0 < self.mixing <= 1, f"mixing is {self.mixing}; it must be above 0 and at most 1")
+        self.weight(0)
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """The updater: x_t = (1 - α_t) x_{t-1} + α_t x_new, with α_t = α s(t - τ)."""
+        server = start_pool(world, self.concurrency, self.local)
+        for _ in range(self.rounds):
+            update = await server.inbox.get()
+            staleness = server.version - update.version
+            alpha = self.mixing * self.weight(staleness)
+            server.replace(combine([(1.0 - alpha, server.model), (alpha, update.trained)]))
+            yield Progress(server.model, {"staleness": staleness})
+
+    def weight(self, staleness: int) -> float:
+        """The paper's three staleness functions s(t - τ)."""
+        match self.staleness:
+            case "constant":
+                return 1.0
+            case "polynomial":
+                return float((1.0 + staleness) ** -self.a)
+            case "hinge":
+                return 1.0 if staleness <= self.b else 1.0 / (1.0 + self.a * (staleness - self.b))
+        known = ["constant", "polynomial", "hinge"]
+        raise SettingError(f"algorithm.staleness is {self.staleness!r}; {nearest(str(self.staleness), known)}")

@@ -1,0 +1,47 @@
+"""FedBuff: buffered asynchronous aggregation (Nguyen et al., AISTATS 2022, Algorithms 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from paceline.algorithms.base import Progress, World, combine, require
+from paceline.algorithms.pool import check_pool, start_pool
+from paceline.learn.recipe import LocalSGD
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedBuff:
+    """A fixed number of clients is always at work; every ``buffer`` updates make a new server model."""
+
+    rounds: int = 200
+    """Server updates."""
+    concurrency: int = 20
+    """Clients at work at any time (the paper's Mc)."""
+    buffer: int = 10
+    """Updates per server update (the paper's K)."""
+    server_lr: float = 1.0
+    local: LocalSGD = field(default_factory=LocalSGD)
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        check_pool(self.rounds, self.concurrency, clients)
+        require(self.buffer >= 1, f"buffer is {self.buffer}; it must be 1 or more")
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """The server: take K updates, move by their mean, each weighted by its staleness."""
+        server = start_pool(world, self.concurrency, self.local)
+        for _ in range(self.rounds):
+            updates = [await server.inbox.get() for _ in range(self.buffer)]
+            staleness = [server.version - update.version for update in updates]
+            moves = [
+                (update.trained - update.start) * (self.server_lr * weight(late) / self.buffer)
+                for update, late in zip(updates, staleness, strict=True)
+            ]
+            server.replace(combine([(1.0, server.model), *((1.0, move) for move in moves)]))
+            yield Progress(server.model, {"staleness": sum(staleness) / self.buffer})
+
+
+def weight(staleness: int) -> float:
+    """1/sqrt(1 + staleness), the paper's choice."""
+    return float((1.0 + staleness) ** -0.5)

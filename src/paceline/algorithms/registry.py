@@ -1,0 +1,38 @@
+"""Algorithms by name, each with defaults that work on the embedded data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paceline.algorithms.base import Algorithm
+from paceline.algorithms.fedasync import FedAsync
+from paceline.algorithms.fedbuff import FedBuff
+from paceline.algorithms.psfl import PSFL
+from paceline.errors import SettingError, nearest
+
+
+@dataclass(frozen=True)
+class Named:
+    """An algorithm as the command line knows it."""
+
+    make: Callable[[], Algorithm]
+    summary: str
+    every: int = 1
+    """Evaluate after this many rounds unless told otherwise."""
+
+
+ALGORITHMS: dict[str, Named] = {
+    "fedavg": Named(lambda: PSFL(width=20, length=1), "all chosen clients in parallel, then average"),
+    "sfl": Named(lambda: PSFL(width=1, length=20), "sequential FL: one model rides from client to client"),
+    "psfl": Named(lambda: PSFL(width=5, length=4), "W sequences of S clients abreast (INFOCOM 2025)"),
+    "fedasync": Named(FedAsync, "every arrival is mixed in at once (Xie et al. 2019)", every=20),
+    "fedbuff": Named(FedBuff, "asynchronous with a buffer of K updates (Nguyen et al. 2022)"),
+}
+
+
+def algorithm_named(name: str) -> Named:
+    """Look an algorithm up; an unknown name is an error that names the nearest one."""
+    if name not in ALGORITHMS:
+        raise SettingError(f"no algorithm is called {name!r}; {nearest(name, ALGORITHMS)}")
+    return ALGORITHMS[name]

@@ -1,0 +1,106 @@
+"""Settings from words: frozen dataclasses, dotted overrides, TOML files; an unknown key names the nearest one."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from paceline.errors import SettingError, nearest
+
+D = TypeVar("D")
+Tree = dict[str, Any]
+
+
+def parse_override(text: str) -> Tree:
+    """``"fleet.jitter=0.1"`` as a nested dictionary; values are read as TOML, else taken as plain text."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise SettingError(f"--set {text!r} is not a setting; wanted name=value, such as fleet.times=uniform")
+    tree: Any = _value(value.strip())
+    for part in reversed(path.strip().split(".")):
+        tree = {part: tree}
+    return typing.cast(Tree, tree)
+
+
+def _value(text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def read_toml(path: Path) -> Tree:
+    """A settings file."""
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise SettingError(f"no settings file at {path}") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise SettingError(f"{path} is not valid TOML: {problem}") from None
+
+
+def merge(base: Tree, over: Tree) -> Tree:
+    """Both trees; where both speak, ``over`` wins."""
+    out = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(out.get(key), dict)
+        out[key] = merge(out[key], value) if both else value
+    return out
+
+
+def apply(settings: D, tree: Mapping[str, Any], where: str = "") -> D:
+    """A copy of a settings dataclass with these changes; types are checked, unknown names refused."""
+    assert dataclasses.is_dataclass(settings) and not isinstance(settings, type)
+    kinds = typing.get_type_hints(type(settings))
+    names = {f.name for f in dataclasses.fields(settings) if f.init}
+    changes = {}
+    for key, value in tree.items():
+        if key not in names:
+            raise SettingError(f"unknown setting {where + key!r}; {nearest(key, names)}")
+        current = getattr(settings, key)
+        if dataclasses.is_dataclass(current) and not isinstance(current, type):
+            if not isinstance(value, Mapping):
+                raise SettingError(f"{where + key} is a group of settings; give {where}{key}.NAME=VALUE")
+            changes[key] = apply(current, value, f"{where}{key}.")
+        else:
+            changes[key] = convert(value, kinds[key], where + key)
+    return typing.cast(D, dataclasses.replace(typing.cast(Any, settings), **changes))
+
+
+def convert(value: Any, kind: Any, name: str) -> Any:
+    """The value as this type, or an error that says what came and what was wanted."""
+    origin, options = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        return None if value is None else convert(value, next(k for k in options if k is not type(None)), name)
+    if origin is typing.Literal:
+        if value in options:
+            return value
+        raise SettingError(f"{name} is {value!r}; {nearest(str(value), map(str, options))}")
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if kind is str and not isinstance(value, str):
+        return str(value)
+    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        return value
+    raise SettingError(f"{name} is {value!r}; wanted {_words(kind)}")
+
+
+def _words(kind: Any) -> str:
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return names.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def to_tree(settings: Any) -> Any:
+    """A settings dataclass as plain dictionaries, for JSON."""
+    if dataclasses.is_dataclass(settings) and not isinstance(settings, type):
+        return {f.name: to_tree(getattr(settings, f.name)) for f in dataclasses.fields(settings) if f.init}
+    return settings

@@ -1,0 +1,226 @@
+"""The ledger of spans: columns, not objects, written to Parquet chunk by chunk.
+
+A span is (site, kind, lane, start, end, round, bytes, flops, joules, peer). Clients are sites 0, 1, ...; servers
+are -1, -2, .... A transfer is two spans, one at each end. ``peer`` is the other end of a transfer, or whom a wait
+waited for. Energy that nobody defined is NaN in the file, and asking for its total is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from paceline.errors import CostError
+
+NOBODY = -(2**31)
+CHUNK = 1 << 16
+
+
+class Kind(IntEnum):
+    """What a site does during a span."""
+
+    TRAIN = 0
+    SEND = 1
+    RECEIVE = 2
+    WORK = 3
+    WAIT = 4
+
+
+KINDS = tuple(kind.name.lower() for kind in Kind)
+SCHEMA = pa.schema(
+    [
+        ("site", pa.int32()),
+        ("kind", pa.dictionary(pa.int8(), pa.string())),
+        ("lane", pa.int16()),
+        ("start", pa.float64()),
+        ("end", pa.float64()),
+        ("round", pa.int32()),
+        ("bytes", pa.float64()),
+        ("flops", pa.float64()),
+        ("joules", pa.float64()),
+        ("peer", pa.int32()),
+    ]
+)
+Row = tuple[int, int, int, float, float, int, float, float, float, int]
+WIDTH = len(SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Costs up to some virtual time."""
+
+    visits: int
+    bytes: float
+    busiest_bytes: float
+    """Sent plus received by the site that moved most."""
+    busiest_site: int
+    flops: float
+    joules: float
+    """NaN where some power was not defined; ``energy`` insists."""
+    busy_seconds: float
+    wait_seconds: float
+    """Seconds that clients were engaged and could do nothing, because someone else was not ready."""
+
+    @property
+    def idle_share(self) -> float:
+        """Of the time that devices were engaged, the share they waited."""
+        engaged = self.busy_seconds + self.wait_seconds
+        return self.wait_seconds / engaged if engaged else 0.0
+
+    @property
+    def energy(self) -> float:
+        """Joules, or an error that says what was not defined."""
+        if math.isnan(self.joules):
+            raise CostError(
+                "energy was asked for but some power is not defined; set fleet.watts, fleet.link_watts"
+                " (and fleet.server_watts where servers work)"
+            )
+        return self.joules
+
+
+@dataclass(eq=False)
+class Ledger:
+    """Collects spans; totals are always at hand, rows go to disk as they come (or stay, when no path is given)."""
+
+    path: Path | None = None
+    keep: bool = True
+    """Whether rows are kept in memory when there is no path."""
+    rows: array[float] = field(default_factory=lambda: array("d"))
+    """Rows not yet written, one after the other: every column fits a double exactly."""
+    visits: int = 0
+    bytes: float = 0.0
+    flops: float = 0.0
+    joules: float = 0.0
+    busy_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    _chunks: list[pa.Table] = field(default_factory=list)
+    _writer: Any = None
+    _traffic: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1024))
+    """Bytes by site; site s is at s + _servers."""
+    _servers: int = 64
+    _caused: dict[int, float] = field(default_factory=dict)
+
+    def train(
+        self, site: int, start: float, end: float, round: int, flops: float, joules: float, done: bool = True
+    ) -> None:
+        """A device computed; ``done`` is False when it left before the end."""
+        self.visits += done
+        self.flops += flops
+        self.joules += joules
+        self.busy_seconds += end - start
+        self._add((site, 0, 0, start, end, round, 0.0, flops, joules, NOBODY))
+
+    def transfer(
+        self,
+        source: int,
+        target: int,
+        start: float,
+        end: float,
+        round: int,
+        size: float,
+        joules: float,
+        lanes: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Bytes moved: one span at each end. The energy of both ends is booked at the source."""
+        self.bytes += size
+        self.joules += joules
+        self.busy_seconds += (end - start) * ((source >= 0) + (target >= 0))
+        self._add((source, 1, lanes[0], start, end, round, size, 0.0, joules, target))
+        self._add((target, 2, lanes[1], start, end, round, size, 0.0, 0.0, source))
+
+    def work(self, site: int, start: float, end: float, round: int, flops: float, joules: float) -> None:
+        """A server (or a client, besides training) did a job."""
+        self.flops += flops
+        self.joules += joules
+        self.busy_seconds += (end - start) * (site >= 0)
+        self._add((site, 3, 0, start, end, round, 0.0, flops, joules, NOBODY))
+
+    def wait(self, site: int, start: float, end: float, round: int, cause: int) -> None:
+        """A site was engaged and could do nothing, because of ``cause``."""
+        if end <= start:
+            return
+        if site >= 0:
+            self.wait_seconds += end - start
+            self._caused[cause] = self._caused.get(cause, 0.0) + (end - start)
+        self._add((site, 4, 0, start, end, round, 0.0, 0.0, 0.0, cause))
+
+    def blame(self, most: int = 5) -> list[tuple[int, float]]:
+        """Who kept clients waiting, and for how many seconds in all; the worst first."""
+        return sorted(self._caused.items(), key=lambda item: -item[1])[:most]
+
+    def totals(self) -> Totals:
+        """All costs so far."""
+        self._flush()
+        busiest = int(self._traffic.argmax())
+        return Totals(
+            visits=self.visits,
+            bytes=self.bytes,
+            busiest_bytes=float(self._traffic[busiest]),
+            busiest_site=busiest - self._servers,
+            flops=self.flops,
+            joules=self.joules,
+            busy_seconds=self.busy_seconds,
+            wait_seconds=self.wait_seconds,
+        )
+
+    def table(self) -> pa.Table:
+        """All rows that are still in memory, as an Arrow table."""
+        self._flush()
+        return pa.concat_tables(self._chunks) if self._chunks else SCHEMA.empty_table()
+
+    def close(self) -> None:
+        """Write what is left; the file is complete afterwards."""
+        self._flush()
+        if self.path is not None and self._writer is None:
+            self._open(self.path)
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    # -- columns ----------------------------------------------------------------------------------------------
+
+    def _add(self, row: Row) -> None:
+        self.rows.extend(row)
+        if len(self.rows) >= CHUNK * WIDTH:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self.rows:
+            return
+        columns = np.frombuffer(self.rows).reshape(-1, WIDTH).T.copy()
+        self.rows = array("d")
+        self._count_traffic(columns[0].astype(np.int64), columns[6])
+        if self.path is None and not self.keep:
+            return
+        kinds = pa.DictionaryArray.from_arrays(pa.array(columns[1].astype(np.int8)), pa.array(KINDS))
+        arrays = [
+            kinds if item.name == "kind" else pa.array(column.astype(item.type.to_pandas_dtype()))
+            for column, item in zip(columns, SCHEMA, strict=True)
+        ]
+        table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+        if self.path is None:
+            self._chunks.append(table)
+            return
+        if self._writer is None:
+            self._open(self.path)
+        self._writer.write_table(table)
+
+    def _open(self, path: Path) -> None:
+        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
+
+    def _count_traffic(self, site: NDArray[np.int64], size: NDArray[np.float64]) -> None:
+        needed = int(site.max()) + self._servers + 1
+        if needed > len(self._traffic):
+            grown = np.zeros(max(needed, 2 * len(self._traffic)))
+            grown[: len(self._traffic)] = self._traffic
+            self._traffic = grown
+        np.add.at(self._traffic, site + self._servers, size)

@@ -1,0 +1,49 @@
+"""Who waited at a barrier, and for whom."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from paceline.ledger import Ledger
+
+
+class Activity(NamedTuple):
+    """A site was busy."""
+
+    site: int
+    start: float
+    end: float
+
+
+def book_waits(
+    ledger: Ledger, logs: Sequence[Sequence[Activity]], begin: float, end: float, round: int
+) -> list[int]:
+    """Book every gap of every site that took part between ``begin`` and ``end``; return those sites.
+
+    A gap before a site's activity is blamed on whoever was busy before it in its branch (the rider in front), or
+    on the server. The gap after its last one is blamed on the client that finished last of all.
+    """
+    last = _last_to_finish(logs)
+    busy: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
+    for log in logs:
+        before = -1
+        for site, start, stop in log:
+            busy[site].append((start, stop, before))
+            if site >= 0:
+                before = site
+    for site, spans in busy.items():
+        spans.sort()
+        free = begin
+        for start, stop, before in spans:
+            if start > free:
+                ledger.wait(site, free, start, round, before if site >= 0 and before != site else last)
+            free = max(free, stop)
+        ledger.wait(site, free, end, round, last)
+    return list(busy)
+
+
+def _last_to_finish(logs: Sequence[Sequence[Activity]]) -> int:
+    finishes = [(activity.end, k, activity.site) for k, log in enumerate(logs) for activity in log if activity.site >= 0]
+    return max(finishes)[2] if finishes else -1

@@ -1,0 +1,61 @@
+"""Several runs, one executor: every run goes on until it needs a value, then all they need is computed together."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+
+import torch
+
+from paceline.errors import Diverged
+from paceline.learn.cohort import CohortTrainer
+from paceline.learn.executor import Executor
+from paceline.learn.graph import Measure, Model
+from paceline.learn.job import Trainer
+from paceline.learn.reference import ReferenceTrainer
+from paceline.worlds.run import Run
+from paceline.worlds.settings import ExecutorSettings
+
+
+def make_executor(settings: ExecutorSettings) -> Executor:
+    """The executor these settings ask for."""
+    trainer: Trainer
+    if settings.name == "reference":
+        trainer = ReferenceTrainer()
+    else:
+        device = settings.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        trainer = CohortTrainer(device, settings.cohort, settings.threads)
+    return Executor(trainer)
+
+
+def drive(runs: Sequence[Run], executor: Executor) -> None:
+    """Take all runs to their ends; failures stay with their runs. Files are complete even if interrupted."""
+    active = list(runs)
+    # Tasks, futures and nodes die by reference count; the collector would only walk over them again and again.
+    gc.freeze()
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        while active:
+            for run in active:
+                run.advance()
+            models: list[Model] = []
+            measures: list[Measure] = []
+            for run in active:
+                wanted = run.wanted()
+                models += wanted[0]
+                measures += wanted[1]
+            diverged: dict[object, Diverged] = executor.run(models, measures) if models or measures else {}
+            for run in active:
+                run.settle(diverged.get(run.world))
+                if run.done:
+                    run.close()
+            active = [run for run in active if not run.done]
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+        for run in active:  # only after an interruption
+            run.failure = run.failure or KeyboardInterrupt("interrupted")
+            run.close()

@@ -1,0 +1,239 @@
+"""One run: an algorithm in a simulated world, its metrics and its directory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paceline.algorithms.base import Progress
+from paceline.config import to_tree
+from paceline.errors import PacelineError, SiteError
+from paceline.learn.graph import Measure, Model
+from paceline.learn.job import Score
+from paceline.ledger import Ledger
+from paceline.ledger.directory import RunDirectory
+from paceline.system import build_fleet
+from paceline.worlds.problem import Problem, build_problem
+from paceline.worlds.settings import Settings
+from paceline.worlds.simulation import Simulation
+from paceline.worlds.until import Until
+
+Row = dict[str, Any]
+
+
+@dataclass(eq=False)
+class Run:
+    """A run that a driver advances: it goes on until it needs a value or has ended."""
+
+    settings: Settings
+    until: Until = field(default_factory=Until)
+    dry: bool = False
+    directory: Path | None = None
+    keep_spans: bool = True
+    on_row: Callable[[Run, Row], None] | None = None
+    rows: list[Row] = field(default_factory=list)
+    failure: BaseException | None = None
+    reached: Row | None = None
+    """The metrics at which the target was first met."""
+
+    def __post_init__(self) -> None:
+        s = self.settings
+        s.algorithm.check(s.clients)
+        self.problem: Problem = build_problem(
+            dataset=s.dataset,
+            partition=s.partition,
+            clients=s.clients,
+            model=s.model,
+            seed=s.seed,
+            dtype=s.executor.dtype,
+            dry=self.dry,
+        )
+        fleet = build_fleet(s.fleet, s.clients, s.seed)
+        self.writer = None if self.directory is None else RunDirectory.create(self.directory, describe(s))
+        path = self.writer.spans if self.writer is not None and self.keep_spans else None
+        ledger = Ledger(path, keep=self.keep_spans)
+        self.world = Simulation(fleet, self.problem, s.seed, ledger, learning=not self.dry)
+        self.task = self.world.loop.start(self._main())
+        self.done = False
+        self._waiting: list[tuple[Row, Measure]] = []
+        self._flush: asyncio.Future[Any] | None = None
+        self._begun = time.perf_counter()
+
+    @property
+    def label(self) -> str:
+        """Name and seed."""
+        return f"{self.settings.name} seed {self.settings.seed}"
+
+    # -- inside virtual time ------------------------------------------------------------------------------------
+
+    async def _main(self) -> None:
+        """Follow the algorithm, evaluating as asked, until it ends or the target is met."""
+        progress: Progress | None = None
+        every = self.settings.every or 1
+        stream = self.settings.algorithm.run(self.world)
+        async for progress in stream:
+            self.world.round += 1
+            due = self.world.round % every == 0
+            if due and await self._evaluate(progress):
+                break
+            if self.until.met_at(self.world.now()):
+                break
+            if len(self.world.pending) >= self.settings.flush:
+                self._flush = self.world.loop.hold()
+                await self._flush
+        await stream.aclose()
+        if progress is not None and self._last_round() != self.world.round:
+            await self._evaluate(progress)
+
+    def _last_round(self) -> int:
+        if self._waiting:
+            return int(self._waiting[-1][0]["round"])
+        return int(self.rows[-1]["round"]) if self.rows else -1
+
+    async def _evaluate(self, progress: Progress) -> bool:
+        """Promise (or, if the schedule depends on it, await) a row of metrics; True if the target is met."""
+        row = self._costs() | dict(progress.info)
+        if self.dry:
+            self._write(row)
+            return False
+        measure = self.problem.measure(progress.model)
+        self._waiting.append((row, measure))
+        if not self.until.learned:
+            self.world.measures.append((measure, None))
+            return False
+        score = await self.world.observe(measure)
+        return self.until.met_by(score)
+
+    def _costs(self) -> Row:
+        ledger = self.world.ledger
+        engaged = ledger.busy_seconds + ledger.wait_seconds
+        return {
+            "round": self.world.round,
+            "time": self.world.now(),
+            "visits": ledger.visits,
+            "bytes": ledger.bytes,
+            "idle_share": ledger.wait_seconds / engaged if engaged else 0.0,
+        }
+
+    # -- outside, with the driver ---------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Go on until a value is needed or the run has ended; a failure is kept, not raised."""
+        try:
+            if self.world.loop.advance():
+                self.done = True
+                self.task.result()
+        except PacelineError as problem:
+            self._fail(problem)
+        except Exception as problem:
+            wrapped = SiteError(f"{self.label} failed at t={self.world.now():g} s: {type(problem).__name__}: {problem}")
+            wrapped.__cause__ = problem
+            self._fail(wrapped)
+
+    def wanted(self) -> tuple[list[Model], list[Measure]]:
+        """What must be computed before this run can go on."""
+        world = self.world
+        models: list[Model] = []
+        if self._flush is not None:
+            alive = (reference() for reference in world.pending)
+            models = [model for model in alive if model is not None and model.value is None]
+        return models, [measure for measure, _ in world.measures if measure.result is None]
+
+    def settle(self, diverged: PacelineError | None) -> None:
+        """Values are there: write the rows that waited for them and let the coroutine go on."""
+        world = self.world
+        if diverged is not None and self.failure is None:
+            self._fail(diverged)
+        self._write_ready()
+        if self.failure is not None:
+            return
+        measures, world.measures = world.measures, []
+        for measure, hold in measures:
+            if hold is not None:
+                world.loop.settle(hold, measure.result)
+        world.pending = [r for r in world.pending if (m := r()) is not None and m.value is None]
+        if self._flush is not None:
+            flush, self._flush = self._flush, None
+            world.loop.settle(flush, None)
+
+    def _write_ready(self) -> None:
+        while self._waiting and self._waiting[0][1].result is not None:
+            row, measure = self._waiting.pop(0)
+            score = measure.result
+            assert isinstance(score, Score)
+            if self.failure is not None and score.loss != score.loss:
+                continue  # scores of a diverged model are no result
+            self._write(row | {"accuracy": score.accuracy, "loss": score.loss})
+            if self.reached is None and self.until.met_by(score):
+                self.reached = self.rows[-1]
+
+    def _write(self, row: Row) -> None:
+        self.rows.append(row)
+        if self.writer is not None:
+            self.writer.metric(row)
+        if self.on_row is not None:
+            self.on_row(self, row)
+
+    def _fail(self, problem: BaseException) -> None:
+        self.failure = problem
+        self.done = True
+
+    def close(self) -> None:
+        """End the run's tasks, complete its files."""
+        self.world.loop.close()
+        self.world.ledger.close()
+        if self.writer is not None:
+            self.writer.finish(self.summary())
+
+    def summary(self) -> dict[str, Any]:
+        """The run in one object."""
+        totals = self.world.ledger.totals()
+        last = self.rows[-1] if self.rows else {}
+        status = "done" if self.failure is None else f"failed: {type(self.failure).__name__}"
+        return {
+            "algorithm": self.settings.name,
+            "seed": self.settings.seed,
+            "status": status,
+            "error": None if self.failure is None else str(self.failure),
+            "rounds": self.world.round,
+            "time": self.world.now(),
+            "visits": totals.visits,
+            "bytes": totals.bytes,
+            "busiest_bytes": totals.busiest_bytes,
+            "busiest_site": totals.busiest_site,
+            "flops": totals.flops,
+            "joules": totals.joules,
+            "idle_share": totals.idle_share,
+            "idle_causes": [list(pair) for pair in self.world.ledger.blame()],
+            "accuracy": last.get("accuracy"),
+            "loss": last.get("loss"),
+            "target": self._target(),
+            "seconds": time.perf_counter() - self._begun,
+        }
+
+    def _target(self) -> dict[str, Any] | None:
+        if not self.until.learned:
+            return None
+        asked = {"accuracy": self.until.accuracy, "loss": self.until.loss}
+        figures = {key: (self.reached or {}).get(key) for key in ("time", "bytes", "visits", "idle_share")}
+        return {
+            **{k: v for k, v in asked.items() if v is not None},
+            **figures,
+            "rounds": (self.reached or {}).get("round"),
+        }
+
+
+def describe(settings: Settings) -> dict[str, Any]:
+    """All settings as plain values, the algorithm's own under ``options``."""
+    tree = to_tree(settings)
+    name, options = tree.pop("name"), tree.pop("algorithm")
+    return {"algorithm": name, "options": {k: _plain(v) for k, v in options.items()}, **tree}
+
+
+def _plain(value: Any) -> Any:
+    simple = isinstance(value, str | int | float | bool | dict | type(None))
+    return value if simple else type(value).__name__

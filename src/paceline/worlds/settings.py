@@ -1,0 +1,93 @@
+"""All settings of a run, and how a name and overrides become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+from paceline.algorithms.registry import ALGORITHMS, algorithm_named
+from paceline.config import Tree, apply, merge, parse_override
+from paceline.errors import SettingError, nearest
+from paceline.system import FleetSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorSettings:
+    """Where and how learning is computed; it does not change what is learned."""
+
+    name: Literal["cohort", "reference"] = "cohort"
+    device: str = "auto"
+    """``auto`` takes a CUDA device if there is one; ``cpu``, ``cuda``, ``cuda:1``."""
+    cohort: int | None = None
+    """Most clients in one batched program; chosen by model and device when not given."""
+    threads: int | None = None
+    dtype: Literal["float32", "float64"] = "float32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """One run."""
+
+    name: str = "fedavg"
+    """The algorithm's name."""
+    algorithm: Any = None
+    seed: int = 0
+    dataset: str = "digits"
+    clients: int = 100
+    partition: str = "exdir:2,10"
+    model: str = "auto"
+    """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data."""
+    every: int | None = None
+    """Evaluate after this many rounds."""
+    flush: int = 1024
+    """Client visits after which deferred learning is computed even if nobody asks; bounds memory."""
+    fleet: FleetSettings = field(default_factory=FleetSettings)
+    executor: ExecutorSettings = field(default_factory=ExecutorSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("clients", "every", "flush"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingError(f"{name} is {value}; it must be 1 or more")
+
+
+SHORTCUTS = ("rounds", "local")
+"""Words that may be said at the top although they belong to the algorithm."""
+
+
+def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = None) -> Settings:
+    """The named algorithm with its defaults, then the file's settings, then the overrides.
+
+    ``algorithm.NAME=VALUE`` speaks to whatever algorithm runs and ``psfl.width=8`` to that one alone, so that one
+    line can set up a comparison.
+    """
+    named = algorithm_named(name)
+    tree: Tree = dict(file or {})
+    for text in overrides:
+        tree = merge(tree, parse_override(text))
+    _check_words(tree)
+    own = tree.pop(name, {})
+    for other in ALGORITHMS:
+        tree.pop(other, None)
+    algorithm_tree = merge(_lifted(tree), own)
+    base = Settings(name=name, algorithm=named.make(), every=named.every)
+    settings = apply(base, {key: value for key, value in tree.items() if key != "algorithm"})
+    return replace(settings, algorithm=apply(settings.algorithm, algorithm_tree, "algorithm."))
+
+
+def _check_words(tree: Tree) -> None:
+    known = {f.name for f in fields(Settings)} - {"name"} | set(SHORTCUTS) | set(ALGORITHMS)
+    for key in tree:
+        if key not in known:
+            raise SettingError(f"unknown setting {key!r}; {nearest(key, known)}")
+
+
+def _lifted(tree: Tree) -> Tree:
+    """Move the shortcuts to where they belong."""
+    lifted: Tree = dict(tree.get("algorithm", {}))
+    for word in SHORTCUTS:
+        if word in tree:
+            lifted = merge(lifted, {word: tree.pop(word)})
+    return lifted
+

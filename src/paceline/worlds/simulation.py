@@ -1,0 +1,262 @@
+"""The world on a virtual clock: durations come from ``system``, values are promised by ``learn``.
+
+Every client computes one thing at a time and has one uplink and one downlink, each of which carries one transfer
+at a time; what comes too early queues. A server computes one thing at a time and carries any number of transfers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import weakref
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from paceline.clock import VirtualLoop
+from paceline.errors import Dropped, SettingError
+from paceline.learn.graph import Measure, Model, Visit
+from paceline.learn.job import Score
+from paceline.learn.noise import signed
+from paceline.learn.recipe import LocalSGD
+from paceline.ledger import Ledger
+from paceline.seeds import Address, address, mix, stream
+from paceline.system import AlwaysOn, Fleet
+from paceline.worlds.barrier import Activity, book_waits
+from paceline.worlds.lanes import Lanes
+from paceline.worlds.problem import Problem
+
+T = TypeVar("T")
+BRANCH: contextvars.ContextVar[list[Activity] | None] = contextvars.ContextVar("branch", default=None)
+
+
+@dataclass(eq=False)
+class Simulation:
+    """One run's world."""
+
+    fleet: Fleet
+    problem: Problem
+    seed: int
+    ledger: Ledger = field(default_factory=Ledger)
+    learning: bool = True
+    """False is a dry run: the schedule and its costs only."""
+    loop: VirtualLoop = field(default_factory=VirtualLoop)
+    server: int = -1
+    round: int = 0
+
+    def __post_init__(self) -> None:
+        self.clients = range(self.fleet.size)
+        self.pending: list[weakref.ref[Model]] = []
+        self.measures: list[tuple[Measure, asyncio.Future[Any] | None]] = []
+        self.failure: BaseException | None = None
+        self._visits: dict[int, int] = {}
+        self._free: dict[int, float] = {}
+        self._uplink: dict[int, float] = {}
+        self._downlink: dict[int, float] = {}
+        self._away: dict[int, float] = {}
+        self._lanes = Lanes()
+        self._train_key = address(self.seed, "train")
+        self._steady = isinstance(self.fleet.availability, AlwaysOn)
+
+    # -- what costs no time ---------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """The virtual time."""
+        return self.loop.time()
+
+    def stream(self, *path: Address) -> np.random.Generator:
+        """The run's stream at an address."""
+        return stream(self.seed, *path)
+
+    def initial_model(self) -> Model:
+        """The same for every algorithm with this seed."""
+        return self.problem.initial_model(self.seed)
+
+    def samples(self, client: int) -> int:
+        """Training samples of a client."""
+        return self.problem.samples(client)
+
+    def online(self, client: int) -> bool:
+        """Whether a client could start now."""
+        return self._steady or self._reachable(client, self.now()) <= self.now()
+
+    def evaluate(self, model: Model) -> Measure:
+        """Promise a score."""
+        measure = self.problem.measure(model)
+        self.measures.append((measure, None))
+        return measure
+
+    async def observe(self, measure: Measure) -> Score:
+        """Stop the clock until the score is known."""
+        if not self.learning:
+            raise SettingError(
+                "a dry run learns nothing, but this run must know an accuracy to go on;"
+                " leave out --dry-run, or what asks for the accuracy (--until accuracy=...)"
+            )
+        if measure.result is None:
+            hold = self.loop.hold()
+            self.measures.append((measure, hold))
+            await hold
+        assert measure.result is not None
+        return measure.result
+
+    # -- what takes time --------------------------------------------------------------------------------------
+
+    async def train(
+        self,
+        client: int,
+        model: Model,
+        recipe: LocalSGD,
+        *,
+        mask: Model | None = None,
+        correction: Model | None = None,
+        anchor: Model | None = None,
+    ) -> Model:
+        """Local training: the client's time passes, the result is a promise."""
+        now = self.loop.time()
+        visit = self._visits.get(client, 0)
+        self._visits[client] = visit + 1
+        start = max(now, self._free.get(client, 0.0))
+        if not self._steady:
+            start = self._reachable(client, start)
+        flops = self.problem.flops(client, recipe)
+        seconds, joules = self.fleet.compute.cost(client, visit, flops)
+        leave = None if self._steady else self.fleet.availability.leaves(client, visit, start, seconds)
+        end = start + seconds if leave is None else leave.at
+        self._free[client] = end
+        round = self.round
+        if leave is None and self.learning:
+            model = self._promise(client, visit, model, recipe, mask, correction, anchor)
+        if end > now:
+            await self.loop.at(end)
+        self.ledger.wait(client, now, start, round, client)
+        share = (end - start) / seconds if leave is not None and seconds else 1.0
+        self.ledger.train(client, start, end, round, flops * share, joules * share, leave is None)
+        self._note(client, now, end)
+        if leave is not None:
+            self._away[client] = leave.back
+            raise Dropped(client, leave.at, leave.back)
+        return model
+
+    def _promise(
+        self,
+        client: int,
+        visit: int,
+        model: Model,
+        recipe: LocalSGD,
+        mask: Model | None,
+        correction: Model | None,
+        anchor: Model | None,
+    ) -> Model:
+        given = {"mask": mask, "correction": correction, "anchor": anchor}
+        extras = {name: extra for name, extra in given.items() if extra is not None}
+        operation = Visit(
+            shards=self.problem.shards(),
+            client=client,
+            recipe=recipe,
+            lr=recipe.lr_at(self.round),
+            key=signed(mix(self._train_key, client, visit)),
+            extras=tuple(extras),
+            owner=self,
+            round=self.round,
+            time=self.loop.time(),
+        )
+        promise = Model(model.space, None, operation, (model, *extras.values()))
+        self.pending.append(weakref.ref(promise))
+        return promise
+
+    async def send(self, model: Model, source: int, target: int) -> Model:
+        """Move a model over the links of both ends."""
+        now = start = self.loop.time()
+        if not self._steady:
+            start = self._reachable(target, self._reachable(source, start))
+        if source >= 0:
+            start = max(start, self._uplink.get(source, 0.0))
+        if target >= 0:
+            start = max(start, self._downlink.get(target, 0.0))
+        size = model.nbytes
+        seconds, joules = self.fleet.links.cost(source, target, size, start)
+        end = start + seconds
+        lanes = (0, 0)
+        if seconds > 0:
+            lanes = self._occupy(source, target, now, end)
+        round = self.round
+        if end > now:
+            await self.loop.at(end)
+        self.ledger.transfer(source, target, start, end, round, size, joules, lanes)
+        self._note(source, start, end)
+        self._note(target, start, end)
+        return model
+
+    def _occupy(self, source: int, target: int, now: float, end: float) -> tuple[int, int]:
+        if source >= 0:
+            self._uplink[source] = end
+        if target >= 0:
+            self._downlink[target] = end
+        return (
+            0 if source >= 0 else self._lanes.take(source, "send", now, end),
+            0 if target >= 0 else self._lanes.take(target, "receive", now, end),
+        )
+
+    async def work(self, site: int, flops: float) -> None:
+        """A job at a server."""
+        now = self.loop.time()
+        start = max(now, self._free.get(site, 0.0))
+        seconds, joules = self.fleet.work(flops)
+        end = self._free[site] = start + seconds
+        round = self.round
+        if end > now:
+            await self.loop.at(end)
+        self.ledger.work(site, start, end, round, flops, joules)
+        self._note(site, start, end)
+
+    def _reachable(self, site: int, when: float) -> float:
+        """The earliest time from ``when`` on at which a client is there; servers always are."""
+        if site < 0:
+            return when
+        when = max(when, self._away.get(site, 0.0))
+        when = self.fleet.availability.next_online(site, when)
+        if when == float("inf"):
+            raise Dropped(site, self.now(), None)
+        return when
+
+    # -- side by side -----------------------------------------------------------------------------------------
+
+    async def gather(self, branches: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """A barrier: all branches, and a record of who waited for whom."""
+        begin, round, outer = self.now(), self.round, BRANCH.get()
+        logs: list[list[Activity]] = []
+        tasks: list[asyncio.Task[T]] = []
+        for branch in branches:
+            log: list[Activity] = []
+            context = contextvars.copy_context()
+            context.run(BRANCH.set, log)
+            logs.append(log)
+            tasks.append(self.loop.create_task(branch, context=context))
+        try:
+            results = list(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            raise
+        sites = book_waits(self.ledger, logs, begin, self.now(), round)
+        if outer is not None:
+            outer += [Activity(site, begin, self.now()) for site in sites]
+        return results
+
+    def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A branch of its own until the run ends."""
+        task = self.loop.create_task(branch)
+        task.add_done_callback(self._spawned_done)
+        return task
+
+    def _spawned_done(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self.loop.fail(problem)
+
+    def _note(self, site: int, start: float, end: float) -> None:
+        log = BRANCH.get()
+        if log is not None:
+            log.append(Activity(site, start, end))

@@ -1,0 +1,49 @@
+"""When to stop early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paceline.errors import SettingError, nearest
+from paceline.learn.job import Score
+
+WORDS = ("accuracy", "loss", "time")
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Stop as soon as any of these is reached; what is None is not asked."""
+
+    accuracy: float | None = None
+    loss: float | None = None
+    time: float | None = None
+
+    @classmethod
+    def parse(cls, texts: list[str]) -> Until:
+        """From ``["accuracy=0.9", "time=3600"]``."""
+        found: dict[str, float] = {}
+        for text in texts:
+            word, _, number = text.partition("=")
+            if word not in WORDS:
+                raise SettingError(f"--until {text!r}: {nearest(word, WORDS)}")
+            try:
+                found[word] = float(number)
+            except ValueError:
+                raise SettingError(f"--until {text!r}: wanted a number after the =, such as {word}=0.9") from None
+        if not 0 < found.get("accuracy", 0.5) <= 1:
+            raise SettingError(f"--until accuracy={found['accuracy']:g}: accuracy is a share between 0 and 1")
+        return cls(**found)
+
+    @property
+    def learned(self) -> bool:
+        """Whether the schedule must wait for scores."""
+        return self.accuracy is not None or self.loss is not None
+
+    def met_by(self, score: Score) -> bool:
+        """Whether a score is good enough."""
+        good = self.accuracy is not None and score.accuracy >= self.accuracy
+        return good or (self.loss is not None and score.loss <= self.loss)
+
+    def met_at(self, now: float) -> bool:
+        """Whether the time is over."""
+        return self.time is not None and now >= self.time
