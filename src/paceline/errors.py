@@ -55,7 +55,7 @@ class SiteError(PacelineError):
     """A bug, brought home with the site, the verb and the virtual time."""
 
 
-class Dropped(Exception):  # noqa: N818  (an event of the model, not a mistake)
+class Dropped(Exception):
     """A device left before it finished what was awaited."""
 
     def __init__(self, site: int, at: float, back: float | None = None) -> None:

@@ -55,10 +55,13 @@ def mix(key: int, *parts: int) -> int:
 def mix_array(key: int | NDArray[np.uint64], part: NDArray[np.integer]) -> NDArray[np.uint64]:
     """``mix`` with one part, over arrays: the same bits as the scalar form."""
     with np.errstate(over="ignore"):
-        z = np.asarray(key, np.uint64) + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN)
+        z: NDArray[np.uint64] = np.asarray(key, np.uint64) + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(
+            GOLDEN
+        )
         z = (z ^ (z >> np.uint64(30))) * np.uint64(MUL1)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(MUL2)
-        return z ^ (z >> np.uint64(31))
+        mixed: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+    return mixed
 
 
 def uniform(key: int, *parts: int) -> float:

@@ -113,7 +113,11 @@ def compare(jobs, trainer, tolerance):
 def test_recipe_options_in_float64(option, cohort):
     space = make_space("mlp:16", (1, 5, 5), 4)
     recipe = LocalSGD(batch=8, lr=0.1, **OPTIONS[option])
-    compare(make_jobs(space, make_shards((1, 5, 5), 4, torch.float64), recipe), CohortTrainer(cohort=cohort), 1e-12)
+    compare(
+        make_jobs(space, make_shards((1, 5, 5), 4, torch.float64), recipe),
+        CohortTrainer(cohort=cohort),
+        1e-12,
+    )
 
 
 @pytest.mark.parametrize("cohort", [1, 3, 64])

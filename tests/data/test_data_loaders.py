@@ -222,15 +222,11 @@ def test_femnist_leaf(tmp_path):
             "user a: says 2 samples, has 0 images",
         ),
         (
-            json.dumps(
-                {"users": ["a"], "num_samples": [1], "user_data": {"a": {"x": [[2.0] * 784], "y": [0]}}}
-            ),
+            json.dumps({"users": ["a"], "num_samples": [1], "user_data": {"a": {"x": [[2.0] * 784], "y": [0]}}}),
             r"user a: image 0 has pixels outside 0\.\.1",
         ),
         (
-            json.dumps(
-                {"users": ["a"], "num_samples": [1], "user_data": {"a": {"x": [[0.5] * 9], "y": [0]}}}
-            ),
+            json.dumps({"users": ["a"], "num_samples": [1], "user_data": {"a": {"x": [[0.5] * 9], "y": [0]}}}),
             "is not a LEAF file: ValueError",
         ),
     ],
@@ -363,9 +359,7 @@ def write_tiny(root):
     (base / "val/images").mkdir(parents=True)
     for i in range(2):
         (base / f"val/images/val_{i}.JPEG").write_bytes(jpeg(np.full((64, 64, 3), 90 * i, np.uint8)))
-    (base / "val/val_annotations.txt").write_text(
-        "val_0.JPEG\tn02\t0\t0\t9\t9\nval_1.JPEG\tn01\t0\t0\t9\t9\n"
-    )
+    (base / "val/val_annotations.txt").write_text("val_0.JPEG\tn02\t0\t0\t9\t9\nval_1.JPEG\tn01\t0\t0\t9\t9\n")
     return base
 
 

@@ -10,9 +10,7 @@ from paceline.data.picture import _order, draw_partition
 from paceline.seeds import stream
 
 
-@pytest.mark.parametrize(
-    ("clients", "classes", "text"), [(20, 10, "dirichlet:0.5"), (120, 30, "powerlaw:0.7")]
-)
+@pytest.mark.parametrize(("clients", "classes", "text"), [(20, 10, "dirichlet:0.5"), (120, 30, "powerlaw:0.7")])
 def test_draws_a_picture_with_one_colour_per_class(tmp_path, clients, classes, text):
     from PIL import Image
 

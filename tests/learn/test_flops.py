@@ -84,9 +84,7 @@ def test_parameters_used_behind_the_modules_back_are_an_error():
 
 
 def test_counting_leaves_no_trace():
-    model = nn.Sequential(
-        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Dropout(0.5), nn.Flatten(), nn.Linear(72, 2)
-    )
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Dropout(0.5), nn.Flatten(), nn.Linear(72, 2))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = torch.get_rng_state()
     assert forward_flops(model, (1, 8, 8))["1"] == 0

@@ -96,9 +96,7 @@ def test_a_chart_has_a_line_and_a_band_for_each_series_and_escapes_names():
 
 @pytest.mark.parametrize("y", [[0.5], [0.5, 0.5], [0.0, 0.0]])
 def test_flat_and_single_points_can_be_drawn(y):
-    chart = line_chart(
-        [Series(name="a", x=np.arange(float(len(y))), y=np.array(y))], x_label="x", y_label="y"
-    )
+    chart = line_chart([Series(name="a", x=np.arange(float(len(y))), y=np.array(y))], x_label="x", y_label="y")
     assert "nan" not in chart
     ET.fromstring(chart)
 

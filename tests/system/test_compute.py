@@ -47,9 +47,7 @@ def test_a_wild_jitter_is_floored_at_a_share_of_the_mean():
 
 def test_no_jitter_is_the_mean_itself():
     times = LawTimes(law="gaussian", seed=3, jitter=0.0)
-    assert [times.cost(d, 5, 0.0).seconds for d in range(50)] == [
-        times.mean_seconds(d, 0.0) for d in range(50)
-    ]
+    assert [times.cost(d, 5, 0.0).seconds for d in range(50)] == [times.mean_seconds(d, 0.0) for d in range(50)]
 
 
 @pytest.mark.parametrize(
@@ -111,8 +109,7 @@ def test_devices_beyond_the_file_borrow_one_of_it(measured):
     means = [times.mean_seconds(device, 0.0) for device in range(2, 62)]
     assert set(means) == {2.5, 4.0}
     assert all(
-        times.cost(device, 0, 0.0).seconds == (1.5 if mean == 2.5 else 4.0)
-        for device, mean in enumerate(means, 2)
+        times.cost(device, 0, 0.0).seconds == (1.5 if mean == 2.5 else 4.0) for device, mean in enumerate(means, 2)
     )
 
 
@@ -122,9 +119,7 @@ def test_bootstrap_draws_rows_at_the_address(measured):
     visits = [times.cost(0, visit, 0.0).seconds for visit in range(3000)]
     counts = [visits.count(value) for value in (1.5, 2.5, 3.5)]
     assert sum((count - 1000) ** 2 / 1000 for count in counts) < 27.6
-    assert visits == [
-        MeasuredTimes(measured, seed=5, bootstrap=True).cost(0, v, 0.0).seconds for v in range(3000)
-    ]
+    assert visits == [MeasuredTimes(measured, seed=5, bootstrap=True).cost(0, v, 0.0).seconds for v in range(3000)]
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,7 @@ def test_the_seed_decides_the_fleet():
 
 
 def test_server_work_that_nobody_defined_is_an_error():
-    fleet = Fleet(
-        size=1, compute=LawTimes(law="discrete", seed=0), links=FreeLinks(), availability=AlwaysOn()
-    )
+    fleet = Fleet(size=1, compute=LawTimes(law="discrete", seed=0), links=FreeLinks(), availability=AlwaysOn())
     with pytest.raises(CostError, match=r"set fleet\.server"):
         fleet.work(1e9)
     with pytest.raises(CostError, match=r"set fleet\.server"):

@@ -99,9 +99,7 @@ def test_rates_are_drawn_once_a_device():
 
 
 @pytest.mark.parametrize("links", FAMILY, ids=lambda links: type(links).__name__)
-@given(
-    source=SITES, target=SITES, sizes=st.tuples(st.floats(0, 1e8), st.floats(0, 1e8)), now=st.floats(0, 1e7)
-)
+@given(source=SITES, target=SITES, sizes=st.tuples(st.floats(0, 1e8), st.floats(0, 1e8)), now=st.floats(0, 1e7))
 def test_a_transfer_takes_no_negative_time_and_is_monotone_in_size(links, source, target, sizes, now):
     small, large = (links.cost(source, target, size, now).seconds for size in sorted(sizes))
     assert 0 <= small <= large

@@ -183,9 +183,7 @@ def test_the_ghent_logs_move_the_bytes_they_recorded():
         down = recording.down
         assert down.total == pytest.approx(sum(int(row[3]) for row in own), rel=1e-4)
         # All has moved when the last interval that moved something is over, whatever silence follows.
-        assert down.seconds(down.total, 0.0) == pytest.approx(
-            sum(int(row[2]) for row in own[: last + 1]) / 1000
-        )
+        assert down.seconds(down.total, 0.0) == pytest.approx(sum(int(row[2]) for row in own[: last + 1]) / 1000)
 
 
 @pytest.mark.data

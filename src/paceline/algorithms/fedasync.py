@@ -8,7 +8,7 @@ from typing import Literal
 
 from paceline.algorithms.base import Progress, World, combine, require
 from paceline.algorithms.pool import check_pool, start_pool
-from paceline.errors import SettingError, nearest
+from paceline.errors import nearest
 from paceline.learn.recipe import LocalSGD
 
 
@@ -34,7 +34,8 @@ class FedAsync:
         """Refuse what cannot be."""
         check_pool(self.rounds, self.concurrency, clients)
         require(0 < self.mixing <= 1, f"mixing is {self.mixing}; it must be above 0 and at most 1")
-        self.weight(0)
+        known = ("constant", "polynomial", "hinge")
+        require(self.staleness in known, f"staleness is {self.staleness!r}; {nearest(self.staleness, known)}")
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The updater: x_t = (1 - α_t) x_{t-1} + α_t x_new, with α_t = α s(t - τ)."""
@@ -55,5 +56,3 @@ class FedAsync:
                 return float((1.0 + staleness) ** -self.a)
             case "hinge":
                 return 1.0 if staleness <= self.b else 1.0 / (1.0 + self.a * (staleness - self.b))
-        known = ["constant", "polynomial", "hinge"]
-        raise SettingError(f"algorithm.staleness is {self.staleness!r}; {nearest(str(self.staleness), known)}")

@@ -30,7 +30,10 @@ class PSFL:
     def check(self, clients: int) -> None:
         """W·S clients are drawn without repetition, so there must be as many."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
-        require(self.width >= 1 and self.length >= 1, f"width {self.width} and length {self.length} must be 1 or more")
+        require(
+            self.width >= 1 and self.length >= 1,
+            f"width {self.width} and length {self.length} must be 1 or more",
+        )
         need = self.width * self.length
         require(
             need <= clients,

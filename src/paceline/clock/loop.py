@@ -22,7 +22,7 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar, TypeVarTuple
 
 from paceline.clock.waiting import describe_waiting
 from paceline.errors import Deadlock
@@ -141,16 +141,20 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # -- what asyncio asks of a loop ------------------------------------------------------------------------
 
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Run a callback at this instant, after what is ready already."""
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
-    def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback at a virtual time."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
@@ -158,8 +162,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         heapq.heappush(self._timers, (when, self._serial, handle))
         return handle
 
-    def call_later(  # type: ignore[override]
-        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback after a virtual delay."""
         return self.call_at(self._now + delay, callback, *args, context=context)

@@ -57,9 +57,7 @@ class Dataset:
         """The shape of one sample: (1, 8, 8), (3, 32, 32), (60,)."""
         return tuple(self.x_train.shape[1:])
 
-    def _check_part(
-        self, part: str, x: NDArray[Any], y: NDArray[np.int64], group: NDArray[np.int64] | None
-    ) -> None:
+    def _check_part(self, part: str, x: NDArray[Any], y: NDArray[np.int64], group: NDArray[np.int64] | None) -> None:
         where = f"{self.name}, {part}"
         if (x.dtype, x.ndim) not in ((np.dtype(np.uint8), 4), (np.dtype(np.float32), 2)):
             raise DataError(

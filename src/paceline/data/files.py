@@ -103,9 +103,7 @@ def sliced(blob: NDArray[np.uint8], offsets: NDArray[Any], path: Path) -> list[b
     return [blob[a:b].tobytes() for a, b in pairwise(offsets)]
 
 
-def decode_images(
-    sources: Sequence[Path | bytes], size: tuple[int, int] | None, where: str
-) -> NDArray[np.uint8]:
+def decode_images(sources: Sequence[Path | bytes], size: tuple[int, int] | None, where: str) -> NDArray[np.uint8]:
     """Decode pictures to RGB (n, 3, height, width), resized to (height, width) when a size is given."""
     if not sources:
         raise DataError(f"{where}: no pictures to decode")

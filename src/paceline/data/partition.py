@@ -44,9 +44,7 @@ _FORMS: Mapping[str, _Form] = {
         Dirichlet, "dirichlet:0.3 or dirichlet:0.3,equal", (("alpha", float),), 1, ("equal",), ("minimum",)
     ),
     "exdir": _Form(ExDir, "exdir:2,10", (("classes", int), ("alpha", float)), 2, (), ("minimum",)),
-    "pathological": _Form(
-        Pathological, "pathological:2 or pathological:2,equal", (("classes", int),), 1, ("equal",)
-    ),
+    "pathological": _Form(Pathological, "pathological:2 or pathological:2,equal", (("classes", int),), 1, ("equal",)),
     "dominant": _Form(Dominant, "dominant:0.3", (("share", float),), 1),
     "natural": _Form(Natural, "natural or natural:choose", flags=("choose",)),
     "powerlaw": _Form(
@@ -83,6 +81,4 @@ def _number(text: str, word: str, kind: type, form: _Form) -> Any:
         return kind(word)
     except ValueError:
         wanted = "a whole number" if kind is int else "a number"
-        raise SettingError(
-            f"partition {text!r}: {word!r} is not {wanted}; write it like {form.example}"
-        ) from None
+        raise SettingError(f"partition {text!r}: {word!r} is not {wanted}; write it like {form.example}") from None

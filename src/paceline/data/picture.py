@@ -93,9 +93,7 @@ def _legend(figure: Any, axes: Any, colours: NDArray[np.float64]) -> None:
     scale = ScalarMappable(norm, ListedColormap(colours))
     bar = figure.colorbar(scale, ax=axes, pad=0.01, aspect=24, drawedges=classes <= 20)
     bar.set_label("class")
-    bar.set_ticks(
-        range(classes) if classes <= 20 else MaxNLocator(10, integer=True).tick_values(0, classes - 1)
-    )
+    bar.set_ticks(range(classes) if classes <= 20 else MaxNLocator(10, integer=True).tick_values(0, classes - 1))
     bar.ax.set_ylim(-0.5, classes - 0.5)
     bar.minorticks_off()
     bar.outline.set_visible(False)

@@ -157,6 +157,4 @@ def _content_checks(spec: Spec, dataset: Dataset, reshaped: bool) -> Iterator[Ch
     if spec.idx_digests:
         parts = (dataset.x_train[:, 0], dataset.y_train, dataset.x_test[:, 0], dataset.y_test)
         same = tuple(idx_digest(part) for part in parts) == spec.idx_digests
-        yield Check(
-            "content", same, "every byte as published" if same else "differs from the published bytes"
-        )
+        yield Check("content", same, "every byte as published" if same else "differs from the published bytes")

@@ -129,9 +129,7 @@ class Natural:
     ) -> Partition:
         """Give whole groups to clients."""
         if groups is None:
-            raise PartitionError(
-                "natural: this dataset has no groups (writers, sites); use another partition"
-            )
+            raise PartitionError("natural: this dataset has no groups (writers, sites); use another partition")
         require_enough(len(labels), clients)
         names, member = np.unique(groups, return_inverse=True)
         if clients > len(names):

@@ -46,13 +46,9 @@ class Partition:
     def __post_init__(self) -> None:
         steps = np.diff(self.offsets)
         if len(self.offsets) < 2 or self.offsets[0] != 0 or (steps < 0).any():
-            raise PartitionError(
-                f"offsets must rise from 0 and have one entry more than clients: {self.offsets}"
-            )
+            raise PartitionError(f"offsets must rise from 0 and have one entry more than clients: {self.offsets}")
         if self.offsets[-1] != len(self.indices):
-            raise PartitionError(
-                f"offsets end at {self.offsets[-1]} but there are {len(self.indices)} indices"
-            )
+            raise PartitionError(f"offsets end at {self.offsets[-1]} but there are {len(self.indices)} indices")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

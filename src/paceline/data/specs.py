@@ -89,9 +89,7 @@ _FASHION = Spec(
     counts=(60_000, 10_000),
     layouts=(
         npz_layout("fashion-mnist", 10),
-        idx_layout(
-            "fashion-mnist", ("fashion-mnist", "FashionMNIST/raw", "/usr/share/datasets/fashion-mnist")
-        ),
+        idx_layout("fashion-mnist", ("fashion-mnist", "FashionMNIST/raw", "/usr/share/datasets/fashion-mnist")),
     ),
     digests={
         "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",

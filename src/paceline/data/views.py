@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from paceline.data.shares import Partition, offsets_of
 
 
-def personal_test_sets(  # noqa: PLR0917  (the two label columns go with their partition)
+def personal_test_sets(
     train: Partition,
     y_train: NDArray[Any],
     y_test: NDArray[Any],

@@ -1,0 +1,1 @@
+"""Models, recipes, the deferred graph and its executors."""

@@ -18,25 +18,27 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.errors import SettingError
-from paceline.learn.draws import Batches, crop_and_flip, draw_batches, draw_crops, dropout_key
+from paceline.learn.draws import Batches, draw_batches
 from paceline.learn.flops import forward_flops
 from paceline.learn.graphed import GraphCache
 from paceline.learn.job import EvalJob, Score, Shards, Trained, TrainJob
-from paceline.learn.program import Batch, Program
+from paceline.learn.program import Program
 from paceline.learn.scoring import score_jobs
 from paceline.learn.space import Space
-from paceline.learn.step import CohortState, sgd_step
+from paceline.learn.step import CohortState, StepPlan, make_batch, sgd_step
 from paceline.learn.trace import compile_program
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-CACHE_BYTES = 4 << 20
+CACHE_BYTES = 8 << 20
 """Weights of a CPU cohort: about an L2 cache, where the batched product stays fast."""
 LARGEST = 512
+SCORED_TOGETHER = 32
 GPU_STEP_FLOPS = 5e9
 """Forward FLOPs of one client's batch beyond which one client fills a GPU."""
 GPU_UNFOLD_BYTES = 6 << 30
@@ -47,7 +49,9 @@ class CohortTrainer:
 
     def __init__(self, device: str = "cpu", cohort: int | None = None, threads: int | None = None) -> None:
         if device.startswith("cuda") and not torch.cuda.is_available():
-            raise SettingError(f"executor.device is {device!r} but torch sees no CUDA device; use executor.device=cpu")
+            raise SettingError(
+                f"executor.device is {device!r} but torch sees no CUDA device; use executor.device=cpu"
+            )
         if cohort is not None and cohort < 1:
             raise SettingError(f"executor.cohort is {cohort}; it must be 1 or more")
         self.device = torch.device(device)
@@ -57,27 +61,22 @@ class CohortTrainer:
         self._resident: dict[int, tuple[Tensor, Tensor]] = {}
         self._graphs = GraphCache()
         self._pool: ThreadPoolExecutor | None = None
-        self.waves = 0
-        self.visits = 0
 
     # -- training -------------------------------------------------------------------------------------------
 
     def train(self, jobs: list[TrainJob]) -> list[Trained]:
         """Cut the wave into cohorts of similar length and run them."""
         program = self.program(jobs[0].space)
-        self.waves += 1
-        self.visits += len(jobs)
         steps = [job.recipe.steps_for(job.size) for job in jobs]
         # Clients with as many steps to go share a cohort, longest first; ties keep their order.
         order = sorted(range(len(jobs)), key=lambda k: -steps[k])
+        jobs = [jobs[k] for k in order]
+        plan = self._plan(program, jobs)
         size = self._cohort_size(program, jobs)
-        chunks = [order[k : k + size] for k in range(0, len(order), size)]
-        results = self._map(lambda chunk: self._train_cohort(program, [jobs[k] for k in chunk]), chunks)
-        out: list[Trained | None] = [None] * len(jobs)
-        for chunk, trained in zip(chunks, results, strict=True):
-            for k, one in zip(chunk, trained, strict=True):
-                out[k] = one
-        return [one for one in out if one is not None]
+        chunks = [slice(k, min(k + size, len(jobs))) for k in range(0, len(jobs), size)]
+        cohorts = self._map(program, lambda part: self._train_cohort(program, jobs[part], plan.part(part)), chunks)
+        trained = [one for cohort in cohorts for one in cohort]
+        return [one for _, one in sorted(zip(order, trained, strict=True), key=lambda pair: pair[0])]
 
     def program(self, space: Space) -> Program:
         """The compiled program of a space, made once."""
@@ -88,7 +87,7 @@ class CohortTrainer:
         return self._programs[space]
 
     def _cohort_size(self, program: Program, jobs: list[TrainJob]) -> int:
-        if not getattr(program, "groupable", True):
+        if not program.groupable:
             return 1
         if self.cohort is not None:
             return self.cohort
@@ -102,51 +101,53 @@ class CohortTrainer:
             return int(max(1, min(LARGEST, GPU_UNFOLD_BYTES // max(per_client, 1))))
         if not program.batches_convolutions:
             return 1
-        share = -(-len(jobs) // self.threads)
         itemsize = torch.empty(0, dtype=space.dtype).element_size()
-        return max(1, min(share, CACHE_BYTES // (space.size * itemsize), LARGEST))
+        most = max(1, min(CACHE_BYTES // (space.size * itemsize), LARGEST))
+        cohorts = -(-len(jobs) // most)
+        cohorts = -(-cohorts // self.threads) * self.threads  # as many for every thread
+        return -(-len(jobs) // cohorts)
 
-    def _train_cohort(self, program: Program, jobs: list[TrainJob]) -> list[Trained]:
-        recipe = jobs[0].recipe
-        key_C = torch.tensor([job.key for job in jobs], device=self.device)
-        batches = draw_batches(key_C, [job.size for job in jobs], recipe)
-        x, y = self._data(jobs[0].shards, jobs[0].space)
-        rows_CSB = self._rows(jobs, batches)
-        weight_CSB = batches.real_CSB.to(x.dtype)
-        weight_CSB /= weight_CSB.sum(dim=2, keepdim=True).clamp_(min=1.0)
+    def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan) -> list[Trained]:
         state = self._state(program, jobs)
-        if self.device.type == "cuda":
-            loss_C = self._graphs.run(program, state, jobs, recipe, key_C, rows_CSB, weight_CSB, batches.steps_C, x, y)
-        else:
-            loss_C = _run_steps(program, state, jobs, key_C, rows_CSB, weight_CSB, batches.steps_C, x, y)
+        run = self._graphs.run if self.device.type == "cuda" else run_steps
+        loss_C = run(program, state, plan)
         values = program.unpack(state.params)
         return [Trained(value, loss) for value, loss in zip(values.unbind(0), loss_C.unbind(0), strict=True)]
 
-    def _rows(self, jobs: list[TrainJob], batches: Batches) -> Tensor:
-        """Positions in each client's own list to rows of the data set."""
-        longest = max(job.size for job in jobs)
-        owned = np.zeros((len(jobs), longest), np.int64)
-        for k, job in enumerate(jobs):
-            owned[k, : job.size] = job.shards.rows(job.client)
-        owned_CN = torch.from_numpy(owned).to(self.device)
-        return owned_CN.gather(1, batches.index_CSB.flatten(1)).view_as(batches.index_CSB)
+    def _plan(self, program: Program, jobs: list[TrainJob]) -> StepPlan:
+        recipe = jobs[0].recipe
+        keys = [job.key for job in jobs]
+        batches = draw_batches(keys, [job.size for job in jobs], recipe)
+        x, y = self._data(jobs[0].shards, jobs[0].space)
+        real_CSB = torch.from_numpy(batches.real_CSB).to(self.device)
+        weight_CSB = real_CSB.to(x.dtype)
+        weight_CSB /= weight_CSB.sum(dim=2, keepdim=True).clamp_(min=1.0)
+        return StepPlan(
+            recipe=recipe,
+            key_C=torch.tensor(keys, device=self.device),
+            rows_CSB=torch.from_numpy(_rows(jobs, batches)).to(self.device),
+            weight_CSB=weight_CSB,
+            steps_C=batches.steps_C,
+            rates_C=[job.lr for job in jobs],
+            x=x,
+            y=y,
+            drops=program.drops,
+        )
 
     def _state(self, program: Program, jobs: list[TrainJob]) -> CohortState:
         def packed(values: list[Tensor | None]) -> list[Tensor] | None:
-            given = [v for v in values if v is not None]
-            if not given:
-                return None
-            return program.pack(torch.stack([v.to(self.device) for v in given]))
+            given = [v.to(self.device) for v in values if v is not None]
+            return program.pack(given) if given else None
 
         recipe = jobs[0].recipe
         starts = [job.start if job.mask is None else job.start * job.mask for job in jobs]
-        params = packed(list(starts)) or []
+        params = packed([*starts]) or []
         anchors = [start if job.anchor is None else job.anchor for start, job in zip(starts, jobs, strict=True)]
         return CohortState(
             params=params,
             grads=[torch.empty_like(p) for p in params],
             velocity=[torch.zeros_like(p) for p in params] if recipe.momentum else None,
-            anchor=packed(list(anchors)) if recipe.prox else None,
+            anchor=packed([*anchors]) if recipe.prox else None,
             correction=packed([job.correction for job in jobs]),
             mask=packed([job.mask for job in jobs]),
         )
@@ -164,21 +165,26 @@ class CohortTrainer:
     def evaluate(self, jobs: list[EvalJob]) -> list[Score]:
         """Score models: whole test sets model by model, clients' own test sets several clients at a time."""
         program = self.program(jobs[0].space)
-        groups = [[job] for job in jobs if job.rows is None]
-        personal = sorted((k for k, job in enumerate(jobs) if job.rows is not None), key=lambda k: len(_rows(jobs[k])))
-        size = 1 if self.device.type == "cpu" and not program.batches_convolutions else 32
-        personal_groups = [personal[k : k + size] for k in range(0, len(personal), size)]
-        order = [k for k, job in enumerate(jobs) if job.rows is None] + personal
-        groups += [[jobs[k] for k in group] for group in personal_groups]
-        scored = self._map(lambda group: score_jobs(program, group, self.device), groups)
+        whole = [k for k, job in enumerate(jobs) if job.rows is None]
+        lengths = {k: len(job.rows) for k, job in enumerate(jobs) if job.rows is not None}
+        personal = sorted(lengths, key=lambda k: lengths[k])  # similar lengths together: little padding
+        size = 1 if self.device.type == "cpu" and not program.batches_convolutions else SCORED_TOGETHER
+        groups = [[k] for k in whole] + [personal[k : k + size] for k in range(0, len(personal), size)]
+        scored = self._map(program, lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups)
+        places = [k for group in groups for k in group]
         flat = [score for group in scored for score in group]
-        return [score for _, score in sorted(zip(order, flat, strict=True), key=lambda pair: pair[0])]
+        return [score for _, score in sorted(zip(places, flat, strict=True), key=lambda pair: pair[0])]
 
     # -- threads --------------------------------------------------------------------------------------------
 
-    def _map(self, function: Callable[[T], R], items: list[T]) -> list[R]:
-        """On a CPU, one item a thread with one core each; a single item gets all cores."""
-        if self.device.type != "cpu" or len(items) == 1 or self.threads == 1:
+    def _map(self, program: Program, function: Callable[[T], R], items: list[T]) -> list[R]:
+        """One after the other with all cores for matrix products; one a thread, a core each, for convolutions.
+
+        Threads of Python hand the interpreter lock to each other at every operation. That costs more than it gains
+        when operations take tens of microseconds, as batched products do, and little when they take hundreds.
+        """
+        alone = program.batches_convolutions or len(items) == 1 or self.threads == 1
+        if self.device.type != "cpu" or alone:
             torch.set_num_threads(self.threads)
             return [function(item) for item in items]
         if self._pool is None:
@@ -187,37 +193,27 @@ class CohortTrainer:
         return list(self._pool.map(function, items))
 
 
-def _rows(job: EvalJob) -> Tensor:
-    assert job.rows is not None
-    return job.rows
+def _rows(jobs: list[TrainJob], batches: Batches) -> NDArray[np.int64]:
+    """Positions in each client's own list to rows of the data set."""
+    owned = np.zeros((len(jobs), max(job.size for job in jobs)), np.int64)
+    for k, job in enumerate(jobs):
+        owned[k, : job.size] = job.shards.rows(job.client)
+    index = batches.index_CSB.reshape(len(jobs), -1)
+    return np.take_along_axis(owned, index, axis=1).reshape(batches.index_CSB.shape)
 
 
 @torch.no_grad()
-def _run_steps(
-    program: Program,
-    state: CohortState,
-    jobs: list[TrainJob],
-    key_C: Tensor,
-    rows_CSB: Tensor,
-    weight_CSB: Tensor,
-    steps_C: list[int],
-    x: Tensor,
-    y: Tensor,
-) -> Tensor:
-    """All steps of a cohort; clients are ordered by their number of steps, so those still running come first."""
-    recipe = jobs[0].recipe
-    rates = [job.lr for job in jobs]
-    same_rate = len(set(rates)) == 1
-    lr_C = torch.tensor(rates, dtype=x.dtype)
-    total_C = torch.zeros(len(jobs), dtype=x.dtype)
-    for step in range(steps_C[0]):
-        active = sum(s > step for s in steps_C)
-        part = state if active == len(jobs) else state.first(active)
-        rows = rows_CSB[:active, step].reshape(-1)
-        samples = x[rows]
-        if recipe.augment == "crop-flip":
-            samples = crop_and_flip(samples, draw_crops(key_C[:active], step, recipe.batch))
-        batch = Batch(samples, y[rows], weight_CSB[:active, step], dropout_key(key_C[:active], step))
-        lr = rates[0] if same_rate else lr_C[:active]
-        total_C[:active] += sgd_step(program, part, batch, recipe, lr)
-    return total_C / torch.tensor(steps_C, dtype=x.dtype)
+def run_steps(program: Program, state: CohortState, plan: StepPlan) -> Tensor:
+    """Train a cohort in place; clients that have no steps left fall out at the end. Returns mean losses."""
+    same_rate = len(set(plan.rates_C)) == 1
+    lr_C = plan.lr_C()
+    total_C = torch.zeros_like(lr_C)
+    for step in range(plan.steps):
+        active = sum(s > step for s in plan.steps_C)
+        part = state if active == len(plan.steps_C) else state.first(active)
+        batch = make_batch(
+            plan, plan.rows_CSB[:active, step], plan.weight_CSB[:active, step], plan.key_C[:active], step
+        )
+        lr = plan.rates_C[0] if same_rate else lr_C[:active]
+        total_C[:active] += sgd_step(program, part, batch, plan.recipe, lr)
+    return plan.mean_loss(total_C)

@@ -7,15 +7,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from paceline.learn.noise import integers, mix
 from paceline.learn.recipe import LocalSGD
+from paceline.seeds import mix_array
 
 # Sub-addresses below a visit's key. They are large so that no step or epoch number meets them.
-_BATCHES, _DROPOUT, _CROP_Y, _CROP_X, _FLIP = (1 << 40) + 1, (1 << 40) + 2, (1 << 40) + 3, (1 << 40) + 4, (1 << 40) + 5
+_BATCHES, _DROPOUT, _CROP_Y, _CROP_X, _FLIP = (
+    (1 << 40) + 1,
+    (1 << 40) + 2,
+    (1 << 40) + 3,
+    (1 << 40) + 4,
+    (1 << 40) + 5,
+)
 PAD = 4
 
 
@@ -23,44 +32,43 @@ PAD = 4
 class Batches:
     """Which samples each step of each client sees."""
 
-    index_CSB: Tensor
+    index_CSB: NDArray[np.int64]
     """Positions in the client's own list of samples."""
-    real_CSB: Tensor
+    real_CSB: NDArray[np.bool_]
     """True where the batch holds a sample, False where it is padding (short last batches, fewer steps)."""
     steps_C: list[int]
 
 
-def draw_batches(key_C: Tensor, sizes: list[int], recipe: LocalSGD) -> Batches:
+def draw_batches(keys: list[int], sizes: list[int], recipe: LocalSGD) -> Batches:
     """Batches without replacement within each epoch; an epoch's last batch may be short.
 
     A client's order in an epoch is the sort order of random keys at (visit, epoch, sample): it depends on
     nothing but the client's own key and size, so any grouping of clients draws the same.
     """
-    device = key_C.device
     steps = [recipe.steps_for(n) for n in sizes]
     per_epoch = [-(-n // recipe.batch) for n in sizes]
-    size_C1 = torch.tensor(sizes, device=device)[:, None]
-    per_epoch_C1 = torch.tensor(per_epoch, device=device)[:, None]
     epochs = max(-(-s // e) for s, e in zip(steps, per_epoch, strict=True))
+    size_C1, per_epoch_C1 = np.array(sizes)[:, None], np.array(per_epoch)[:, None]
 
-    order_CEN = _orders(mix(key_C, _BATCHES), size_C1, epochs, max(sizes))
-    step_1S = torch.arange(max(steps), device=device)[None, :]
-    epoch_CS = step_1S // per_epoch_C1
-    place_CSB = ((step_1S % per_epoch_C1) * recipe.batch)[:, :, None] + torch.arange(recipe.batch, device=device)
-    running_CS = step_1S < torch.tensor(steps, device=device)[:, None]
+    order_CEN = _orders(np.array(keys, np.int64).view(np.uint64), size_C1, epochs, max(sizes))
+    step_1S = np.arange(max(steps))[None, :]
+    epoch_CS, part_CS = np.divmod(step_1S, per_epoch_C1)
+    place_CSB = (part_CS * recipe.batch)[:, :, None] + np.arange(recipe.batch)
+    running_CS = step_1S < np.array(steps)[:, None]
     real_CSB = (place_CSB < size_C1[:, :, None]) & running_CS[:, :, None]
-    where = torch.where(real_CSB, epoch_CS[:, :, None] * order_CEN.shape[2] + place_CSB, 0)
-    index_CSB = order_CEN.flatten(1).gather(1, where.flatten(1)).view_as(where)
-    return Batches(index_CSB, real_CSB, steps)
+    where = np.where(real_CSB, epoch_CS[:, :, None] * order_CEN.shape[2] + place_CSB, 0)
+    index = np.take_along_axis(order_CEN.reshape(len(sizes), -1), where.reshape(len(sizes), -1), axis=1)
+    return Batches(index.reshape(where.shape), real_CSB, steps)
 
 
-def _orders(key_C: Tensor, size_C1: Tensor, epochs: int, longest: int) -> Tensor:
+def _orders(key_C: NDArray[np.uint64], size_C1: NDArray[np.int64], epochs: int, longest: int) -> NDArray[np.int64]:
     """(C, E, N): a random order of each client's samples for each epoch; padding sorts to the end."""
-    epoch_1E = torch.arange(epochs, device=key_C.device)[None, :]
-    sample_N = torch.arange(longest, device=key_C.device)
-    keys_CEN = mix(mix(key_C[:, None], epoch_1E)[:, :, None], sample_N)
-    keys_CEN = keys_CEN.masked_fill(sample_N >= size_C1[:, :, None], torch.iinfo(torch.int64).max)
-    return keys_CEN.argsort(dim=2, stable=True)
+    batches_C1 = mix_array(key_C, np.array(_BATCHES))[:, None]
+    sample_N = np.arange(longest)
+    keys_CEN = mix_array(mix_array(batches_C1, np.arange(epochs)[None, :])[:, :, None], sample_N)
+    keys_CEN[np.broadcast_to(sample_N >= size_C1[:, :, None], keys_CEN.shape)] = np.iinfo(np.uint64).max
+    order: NDArray[np.int64] = keys_CEN.argsort(axis=2)
+    return order
 
 
 def dropout_key(key_C: Tensor, step: int | Tensor) -> Tensor:

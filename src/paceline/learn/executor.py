@@ -174,5 +174,7 @@ def _mean_score(scores: list[Score]) -> Score:
     """The unweighted mean over models; one model's score is itself."""
     count = len(scores)
     return Score(
-        sum(s.accuracy for s in scores) / count, sum(s.loss for s in scores) / count, sum(s.samples for s in scores)
+        sum(s.accuracy for s in scores) / count,
+        sum(s.loss for s in scores) / count,
+        sum(s.samples for s in scores),
     )

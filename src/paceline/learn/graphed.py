@@ -12,13 +12,37 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from paceline.learn.draws import crop_and_flip, draw_crops, dropout_key
-from paceline.learn.job import TrainJob
-from paceline.learn.program import Batch, Program
+from paceline.learn.program import Program
 from paceline.learn.recipe import LocalSGD
-from paceline.learn.step import CohortState, sgd_step
+from paceline.learn.step import CohortState, StepPlan, make_batch, sgd_step
 
-ROUNDED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512)
+ROUNDED = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    12,
+    16,
+    20,
+    24,
+    32,
+    40,
+    48,
+    64,
+    80,
+    100,
+    128,
+    160,
+    200,
+    256,
+    320,
+    400,
+    512,
+)
 WARM_UP = 3
 
 
@@ -40,6 +64,12 @@ class StepGraph:
     loss_C: Tensor
     graph: torch.cuda.CUDAGraph = field(default_factory=torch.cuda.CUDAGraph)
 
+    def reset(self, key_C: Tensor) -> None:
+        """Before a new cohort: its keys, step 0, and nothing left over for padded clients or momentum."""
+        self.key_C[: len(key_C)] = key_C
+        for buffer in (self.step, self.weight_CB, self.lr_C):
+            buffer.zero_()
+
 
 @dataclass(eq=False)
 class GraphCache:
@@ -48,42 +78,27 @@ class GraphCache:
     graphs: dict[tuple[object, ...], StepGraph] = field(default_factory=dict)
 
     @torch.no_grad()
-    def run(
-        self,
-        program: Program,
-        state: CohortState,
-        jobs: list[TrainJob],
-        recipe: LocalSGD,
-        key_C: Tensor,
-        rows_CSB: Tensor,
-        weight_CSB: Tensor,
-        steps_C: list[int],
-        x: Tensor,
-        y: Tensor,
-    ) -> Tensor:
+    def run(self, program: Program, state: CohortState, plan: StepPlan) -> Tensor:
         """Train one cohort in place; returns each client's mean loss."""
-        clients, size = len(jobs), rounded(len(jobs))
-        form = (id(program), recipe_form(recipe), size, rows_CSB.shape[2], _parts(state), x.data_ptr(), x.dtype)
+        clients, (_, steps, batch) = len(plan.rates_C), plan.rows_CSB.shape
+        size = rounded(clients)
+        form = (id(program), recipe_form(plan.recipe), size, batch, _parts(state), plan.x.data_ptr(), plan.x.dtype)
         captured = self.graphs.get(form)
         if captured is None:
-            captured = self.graphs[form] = capture(program, state, recipe, size, rows_CSB.shape[2], x, y)
+            captured = self.graphs[form] = capture(program, state, plan, size)
         _load(captured.state, state, clients)
-        captured.key_C[:clients] = key_C
-        captured.step.zero_()
-        lr_CS = torch.tensor([job.lr for job in jobs], dtype=x.dtype, device=x.device)[:, None] * (
-            torch.arange(rows_CSB.shape[1], device=x.device) < torch.tensor(steps_C, device=x.device)[:, None]
-        )
-        total_C = torch.zeros(clients, dtype=x.dtype, device=x.device)
-        captured.weight_CB.zero_()
-        captured.lr_C.zero_()
-        for step in range(rows_CSB.shape[1]):
-            captured.rows_CB[:clients] = rows_CSB[:, step]
-            captured.weight_CB[:clients] = weight_CSB[:, step]
+        captured.reset(plan.key_C)
+        left_C = torch.tensor(plan.steps_C, device=plan.x.device)[:, None]
+        lr_CS = plan.lr_C()[:, None] * (torch.arange(steps, device=plan.x.device) < left_C)
+        total_C = torch.zeros_like(lr_CS[:, 0])
+        for step in range(steps):
+            captured.rows_CB[:clients] = plan.rows_CSB[:, step]
+            captured.weight_CB[:clients] = plan.weight_CSB[:, step]
             captured.lr_C[:clients] = lr_CS[:, step]
             captured.graph.replay()
             total_C += captured.loss_C[:clients]
         torch._foreach_copy_(state.params, [p[:clients] for p in captured.state.params])
-        return total_C / torch.tensor(steps_C, dtype=x.dtype, device=x.device)
+        return plan.mean_loss(total_C)
 
 
 def recipe_form(recipe: LocalSGD) -> tuple[object, ...]:
@@ -105,10 +120,9 @@ def _load(target: CohortState, source: CohortState, clients: int) -> None:
             torch._foreach_copy_([t[:clients] for t in into], given)
 
 
-def capture(
-    program: Program, like: CohortState, recipe: LocalSGD, size: int, batch: int, x: Tensor, y: Tensor
-) -> StepGraph:
+def capture(program: Program, like: CohortState, plan: StepPlan, size: int) -> StepGraph:
     """Record one step on fresh buffers."""
+    x, batch = plan.x, plan.rows_CSB.shape[2]
 
     def buffers(tensors: list[Tensor] | None) -> list[Tensor] | None:
         return None if tensors is None else [t.new_zeros(size, *t.shape[1:]) for t in tensors]
@@ -121,27 +135,22 @@ def capture(
         buffers(like.correction),
         buffers(like.mask),
     )
-    integers = {"dtype": torch.int64, "device": x.device}
     made = StepGraph(
         state=state,
-        key_C=torch.zeros(size, **integers),  # type: ignore[arg-type]
-        rows_CB=torch.zeros(size, batch, **integers),  # type: ignore[arg-type]
+        key_C=torch.zeros(size, dtype=torch.int64, device=x.device),
+        rows_CB=torch.zeros(size, batch, dtype=torch.int64, device=x.device),
         weight_CB=torch.zeros(size, batch, dtype=x.dtype, device=x.device),
         lr_C=torch.zeros(size, dtype=x.dtype, device=x.device),
-        step=torch.zeros((), **integers),  # type: ignore[arg-type]
+        step=torch.zeros((), dtype=torch.int64, device=x.device),
         loss_C=torch.zeros(size, dtype=x.dtype, device=x.device),
     )
 
     def one_step() -> None:
-        rows = made.rows_CB.reshape(-1)
-        samples = x[rows]
-        if recipe.augment == "crop-flip":
-            samples = crop_and_flip(samples, draw_crops(made.key_C, made.step, batch))
-        sample_batch = Batch(samples, y[rows], made.weight_CB, dropout_key(made.key_C, made.step))
-        made.loss_C.copy_(sgd_step(program, state, sample_batch, recipe, made.lr_C))
+        sample_batch = make_batch(plan, made.rows_CB, made.weight_CB, made.key_C, made.step)
+        made.loss_C.copy_(sgd_step(program, state, sample_batch, plan.recipe, made.lr_C))
         made.step.add_(1)
 
-    aside = torch.cuda.Stream()
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):  # torch asks for a warm-up on a side stream before a capture
         for _ in range(WARM_UP):

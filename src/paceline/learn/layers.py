@@ -25,6 +25,14 @@ aten = torch.ops.aten
 Saved = Any
 
 
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """Plain SGD, done by the layers themselves: w becomes keep * w - rate * gradient, without storing a gradient."""
+
+    keep: float
+    rate: float
+
+
 @dataclass(slots=True)
 class Lane:
     """One pass of one cohort through a program."""
@@ -32,16 +40,34 @@ class Lane:
     clients: int
     params: list[Tensor]
     grads: list[Tensor]
-    """Buffers of the parameters' shapes: backward writes into them."""
-    dropout_key_C: Tensor | None
+    """Buffers of the parameters' shapes for backward to write into; unused under ``descent``."""
+    dropout_key_C: Tensor | None = None
     """None in evaluation: dropout is then the identity."""
+    descent: Descent | None = None
+
+    def product(self, k: int, a: Tensor, b: Tensor) -> None:
+        """The gradient of parameter k is the batched product a b: store it, or step by it."""
+        if self.descent is None:
+            torch.bmm(a, b, out=self.grads[k].flatten(2))
+        else:
+            self.params[k].flatten(2).baddbmm_(a, b, beta=self.descent.keep, alpha=-self.descent.rate)
+
+    def store(self, k: int, gradient: Tensor) -> None:
+        """The gradient of parameter k is at hand: store it, or step by it."""
+        if self.descent is None:
+            self.grads[k].copy_(gradient)
+            return
+        if self.descent.keep != 1.0:
+            self.params[k].mul_(self.descent.keep)
+        self.params[k].sub_(gradient, alpha=self.descent.rate)
 
 
 class Layer(Protocol):
     """One node of a program; ``inputs`` in, one tensor out."""
 
-    def forward(self, lane: Lane, *inputs: Tensor) -> tuple[Tensor, Saved]:
-        """The output, and what backward will need."""
+    @property
+    def forward(self) -> Callable[..., tuple[Tensor, Saved]]:
+        """(lane, *inputs) to the output, and what backward will need."""
         ...
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
@@ -70,12 +96,12 @@ class Dense:
         """dW = gᵀ x, db = Σ g, dx = g W."""
         x_CBI = saved
         g_CBO = g.reshape(lane.clients, -1, g.shape[-1])
-        torch.bmm(g_CBO.transpose(1, 2), x_CBI, out=lane.grads[self.weight])
+        # The input's gradient first: under descent the weights change next.
+        gx = torch.bmm(g_CBO, lane.params[self.weight]).reshape(-1, x_CBI.shape[2]) if wanted else None
+        lane.product(self.weight, g_CBO.transpose(1, 2), x_CBI)
         if self.bias is not None:
-            torch.sum(g_CBO, dim=1, out=lane.grads[self.bias])
-        if not wanted:
-            return (None,)
-        return (torch.bmm(g_CBO, lane.params[self.weight]).reshape(-1, x_CBI.shape[2]),)
+            lane.store(self.bias, g_CBO.sum(dim=1))
+        return (gx,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +146,9 @@ class Convolution:
             self.groups,
             (wanted, True, self.bias is not None),
         )
-        lane.grads[self.weight][0].copy_(gw.permute(0, 2, 3, 1))
+        lane.store(self.weight, gw.permute(0, 2, 3, 1)[None])
         if self.bias is not None:
-            lane.grads[self.bias][0].copy_(gb)
+            lane.store(self.bias, gb[None])
         return (gx if wanted else None,)
 
     def _many(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
@@ -141,15 +167,17 @@ class Convolution:
     def _many_backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
         cols_CMK, shape = saved
         g_CMO = g.permute(0, 2, 3, 1).reshape(lane.clients, -1, g.shape[1])
-        grad = lane.grads[self.weight]
+        weight = lane.params[self.weight]
+        gx = None
         with _convolution_precision(g):
-            torch.bmm(g_CMO.transpose(1, 2), cols_CMK, out=grad.flatten(2))
-            if self.bias is not None:
-                torch.sum(g_CMO, dim=1, out=lane.grads[self.bias])
-            if not wanted:
-                return (None,)
-            gcols = torch.bmm(g_CMO, lane.params[self.weight].flatten(2))
-        return (self._fold(gcols, shape, g.shape[2:], grad.shape[2:4]),)
+            if wanted:
+                gcols = torch.bmm(g_CMO, weight.flatten(2))
+                gx = self._fold(gcols, shape, g.shape[2:], weight.shape[2:4])
+                del gcols
+            lane.product(self.weight, g_CMO.transpose(1, 2), cols_CMK)
+        if self.bias is not None:
+            lane.store(self.bias, g_CMO.sum(dim=1))
+        return (gx,)
 
     def _unfold(self, x: Tensor, kh: int, kw: int) -> tuple[Tensor, tuple[int, int]]:
         """All windows of a channels-last image batch as a view: (N, H', W', kh, kw, I)."""
@@ -176,7 +204,7 @@ class Convolution:
         return total[:, ph : ph + high, pw : pw + wide].permute(0, 3, 1, 2)
 
 
-class _convolution_precision:  # noqa: N801
+class _convolution_precision:
     """On CUDA, products that stand for a convolution follow cuDNN's TF32 setting, as ``F.conv2d`` would."""
 
     def __init__(self, x: Tensor) -> None:
@@ -222,9 +250,9 @@ class GroupNormalisation:
         if self.weight is not None and self.bias is not None:
             rest = (lane.clients, -1, channels, x[0, 0].numel())
             gv = g.view(rest)
-            torch.sum(gv * plain.view(rest), dim=(1, 3), out=lane.grads[self.weight])
-            torch.sum(gv, dim=(1, 3), out=lane.grads[self.bias])
             g = (gv * lane.params[self.weight].view(lane.clients, 1, channels, 1)).view_as(x)
+            lane.store(self.weight, (gv * plain.view(rest)).sum(dim=(1, 3)))
+            lane.store(self.bias, gv.sum(dim=(1, 3)))
         if not wanted:
             return (None,)
         area = x[0, 0].numel()
@@ -261,9 +289,7 @@ class MaxPool:
 
     def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         """The largest of each window, and where it was."""
-        out, where = aten.max_pool2d_with_indices(
-            x, self.kernel, self.stride, self.padding, self.dilation, self.ceil
-        )
+        out, where = aten.max_pool2d_with_indices(x, self.kernel, self.stride, self.padding, self.dilation, self.ceil)
         return out, (x, where)
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
@@ -339,4 +365,5 @@ class Plain:
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
         """Ask autograd."""
         inside, out = saved
-        return torch.autograd.grad(out, inside, g)
+        flowing: Tensor = torch.autograd.grad(out, inside, g)[0]
+        return (flowing,)

@@ -6,14 +6,16 @@ module becomes a ``VmapProgram`` (``torch.func``), which is general. ``compile_p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from paceline.learn.layers import Convolution, Lane, Layer
+from paceline.learn.layers import Convolution, Descent, Dropout, Lane, Layer
 from paceline.learn.recipe import Loss
 from paceline.learn.space import Space
 
@@ -32,20 +34,43 @@ class Batch:
 class Program(Protocol):
     """One architecture, ready for cohorts."""
 
-    space: Space
-    batches_convolutions: bool
-    """False when this program should be run with few clients at a time on a CPU."""
+    @property
+    def space(self) -> Space:
+        """The architecture."""
+        ...
 
-    def pack(self, flat_CP: Tensor) -> list[Tensor]:
-        """Flat vectors to the tensors this program computes with; always copies."""
+    @property
+    def batches_convolutions(self) -> bool:
+        """False when this program should be run with few clients at a time on a CPU."""
+        ...
+
+    @property
+    def groupable(self) -> bool:
+        """Whether several clients can run together at all."""
+        ...
+
+    @property
+    def drops(self) -> bool:
+        """Whether there is dropout, so that a step needs keys."""
+        ...
+
+    @property
+    def descends(self) -> bool:
+        """Whether ``gradients`` can take a plain SGD step by itself."""
+        ...
+
+    def pack(self, flats: Sequence[Tensor]) -> list[Tensor]:
+        """C flat vectors to the tensors this program computes with; always copies."""
         ...
 
     def unpack(self, tensors: list[Tensor]) -> Tensor:
         """The inverse of ``pack``."""
         ...
 
-    def gradients(self, params: list[Tensor], grads: list[Tensor], batch: Batch, loss: Loss) -> Tensor:
-        """Write the gradients into ``grads`` and return the loss of each client."""
+    def gradients(
+        self, params: list[Tensor], grads: list[Tensor], batch: Batch, loss: Loss, descent: Descent | None = None
+    ) -> Tensor:
+        """Write the gradients into ``grads`` (or step by them at once) and return the loss of each client."""
         ...
 
     def outputs(self, params: list[Tensor], x: Tensor) -> Tensor:
@@ -72,23 +97,33 @@ class LayerProgram:
     image_weights: frozenset[int]
     """Numbers of the parameters that are convolution weights and kept channels-last."""
 
-    @property
+    @cached_property
     def batches_convolutions(self) -> bool:
         """Grouping convolutions of several clients does not pay on a CPU."""
         return not any(isinstance(node.layer, Convolution) for node in self.nodes)
 
-    @property
+    @cached_property
     def groupable(self) -> bool:
         """Whether several clients can run in one lane at all (grouped convolutions cannot)."""
         return all(node.layer.groups == 1 for node in self.nodes if isinstance(node.layer, Convolution))
 
-    def pack(self, flat_CP: Tensor) -> list[Tensor]:
+    @cached_property
+    def drops(self) -> bool:
+        """Whether any layer is dropout."""
+        return any(isinstance(node.layer, Dropout) for node in self.nodes)
+
+    @property
+    def descends(self) -> bool:
+        """Known layers can."""
+        return True
+
+    def pack(self, flats: Sequence[Tensor]) -> list[Tensor]:
         """Contiguous copies; convolution weights to (C, out, kh, kw, in)."""
         return [
             (part.permute(0, 1, 3, 4, 2) if k in self.image_weights else part).clone(
                 memory_format=torch.contiguous_format
             )
-            for k, part in enumerate(self.space.split(flat_CP))
+            for k, part in enumerate(self.space.split(side_by_side(flats)))
         ]
 
     def unpack(self, tensors: list[Tensor]) -> Tensor:
@@ -97,9 +132,11 @@ class LayerProgram:
             [t.permute(0, 1, 4, 2, 3) if k in self.image_weights else t for k, t in enumerate(tensors)]
         )
 
-    def gradients(self, params: list[Tensor], grads: list[Tensor], batch: Batch, loss: Loss) -> Tensor:
+    def gradients(
+        self, params: list[Tensor], grads: list[Tensor], batch: Batch, loss: Loss, descent: Descent | None = None
+    ) -> Tensor:
         """Forward, the loss's derivative, backward."""
-        lane = Lane(params[0].shape[0], params, grads, batch.dropout_key_C)
+        lane = Lane(params[0].shape[0], params, grads, batch.dropout_key_C, descent)
         values: list[Tensor] = [batch.x]
         saved: list[object] = [None]
         for node in self.nodes:
@@ -127,7 +164,7 @@ class LayerProgram:
 
     def outputs(self, params: list[Tensor], x: Tensor) -> Tensor:
         """Forward only."""
-        lane = Lane(params[0].shape[0], params, [], None)
+        lane = Lane(params[0].shape[0], params, [])
         values = [x]
         for node in self.nodes:
             values.append(node.layer.forward(lane, *[values[k] for k in node.inputs])[0])
@@ -146,6 +183,14 @@ def loss_and_derivative(output: Tensor, batch: Batch, loss: Loss) -> tuple[Tenso
     each = -log_p.gather(1, target).view_as(batch.weight_CB)
     g = log_p.exp_().scatter_add_(1, target, torch.full_like(target, -1, dtype=output.dtype)).mul_(weight)
     return (each * batch.weight_CB).sum(dim=1), g
+
+
+def side_by_side(flats: Sequence[Tensor]) -> Tensor:
+    """C vectors as (C, P); the same vector C times (a round's common start) takes no memory."""
+    first = flats[0]
+    if all(flat is first for flat in flats):
+        return first.expand(len(flats), -1)
+    return torch.stack(list(flats))
 
 
 def losses(output: Tensor, y: Tensor, loss: Loss) -> Tensor:

@@ -39,12 +39,13 @@ def train_one(job: TrainJob) -> Trained:
     optimiser = torch.optim.SGD(flat, lr=job.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
 
     key = torch.tensor([job.key])
-    batches = draw_batches(key, [job.size], recipe)
-    rows = torch.from_numpy(job.shards.rows(job.client))
+    batches = draw_batches([job.key], [job.size], recipe)
+    rows = job.shards.rows(job.client)
     losses = []
     for step in range(batches.steps_C[0]):
         places = batches.index_CSB[0, step][batches.real_CSB[0, step]]
-        x, y = job.shards.x[rows[places]].to(space.dtype), job.shards.y[rows[places]]
+        chosen = torch.from_numpy(rows[places])
+        x, y = job.shards.x[chosen].to(space.dtype), job.shards.y[chosen]
         if recipe.augment == "crop-flip":
             x = crop_and_flip_one_by_one(x, draw_crops(key, step, recipe.batch))
         set_keys(model, dropout_key(key, step)[0])
@@ -72,7 +73,12 @@ def train_one(job: TrainJob) -> Trained:
 
 
 def _sam_gradients(
-    model: nn.Module, weights: dict[str, Tensor], x: Tensor, y: Tensor, gradients: tuple[Tensor, ...], job: TrainJob
+    model: nn.Module,
+    weights: dict[str, Tensor],
+    x: Tensor,
+    y: Tensor,
+    gradients: tuple[Tensor, ...],
+    job: TrainJob,
 ) -> tuple[Tensor, ...]:
     """The gradient at w + rho g/|g| (Foret et al. 2021)."""
     norm = torch.sqrt(sum((g.square().sum() for g in gradients), start=torch.zeros((), dtype=x.dtype)))
@@ -86,7 +92,7 @@ def _sam_gradients(
 
 def loss_of(model: nn.Module, weights: dict[str, Tensor], x: Tensor, y: Tensor, loss: str) -> Tensor:
     """The mean loss of one batch."""
-    output = torch.func.functional_call(model, weights, (x,))
+    output: Tensor = torch.func.functional_call(model, weights, (x,))
     if loss == "squared":
         return 0.5 * (output - y).square().sum(dim=1).mean()
     return F.cross_entropy(output, y)

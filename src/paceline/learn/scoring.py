@@ -17,7 +17,7 @@ SLICE = 4096
 def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> list[Score]:
     """Accuracy and mean loss of each job's model on its own rows; all jobs read the same x and y."""
     x, y = jobs[0].x.to(device), jobs[0].y.to(device)
-    params = program.pack(torch.stack([job.value.to(device) for job in jobs]))
+    params = program.pack([job.value.to(device) for job in jobs])
     rows_CR, real_CR = _padded(jobs, device)
     hits_C = torch.zeros(len(jobs), dtype=torch.int64, device=device)
     loss_C = torch.zeros(len(jobs), dtype=torch.float64, device=device)
@@ -39,7 +39,9 @@ def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> l
 
 def _losses_and_hits(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     if target.is_floating_point():
-        return 0.5 * (output - target).square().sum(dim=1), torch.zeros(len(target), dtype=torch.bool, device=output.device)
+        return 0.5 * (output - target).square().sum(dim=1), torch.zeros(
+            len(target), dtype=torch.bool, device=output.device
+        )
     return F.cross_entropy(output, target, reduction="none"), output.argmax(dim=1) == target
 
 

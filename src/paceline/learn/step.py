@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from paceline.learn.draws import crop_and_flip, draw_crops, dropout_key
+from paceline.learn.layers import Descent
 from paceline.learn.program import Batch, Program
 from paceline.learn.recipe import LocalSGD
 
@@ -41,9 +43,63 @@ class CohortState:
         )
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class StepPlan:
+    """All steps of a cohort's visit: which samples, at which rate; clients with more steps come first."""
+
+    recipe: LocalSGD
+    key_C: Tensor
+    rows_CSB: Tensor
+    weight_CSB: Tensor
+    steps_C: list[int]
+    rates_C: list[float]
+    x: Tensor
+    y: Tensor
+    drops: bool
+    """Whether the model has dropout, so that batches need keys."""
+
+    @property
+    def steps(self) -> int:
+        """The longest visit's steps."""
+        return self.steps_C[0]
+
+    def part(self, clients: slice) -> StepPlan:
+        """Some of the clients, with as many steps as the longest of them needs."""
+        steps_C = self.steps_C[clients]
+        return replace(
+            self,
+            key_C=self.key_C[clients],
+            rows_CSB=self.rows_CSB[clients, : steps_C[0]],
+            weight_CSB=self.weight_CSB[clients, : steps_C[0]],
+            steps_C=steps_C,
+            rates_C=self.rates_C[clients],
+        )
+
+    def lr_C(self) -> Tensor:
+        """The clients' rates as a tensor."""
+        return torch.tensor(self.rates_C, dtype=self.x.dtype, device=self.x.device)
+
+    def mean_loss(self, total_C: Tensor) -> Tensor:
+        """Each client's loss, summed over its steps, as a mean."""
+        return total_C / torch.tensor(self.steps_C, dtype=self.x.dtype, device=self.x.device)
+
+
+def make_batch(plan: StepPlan, rows_CB: Tensor, weight_CB: Tensor, key_C: Tensor, step: int | Tensor) -> Batch:
+    """Gather one step's samples, augmented, with the step's dropout keys."""
+    rows = rows_CB.reshape(-1)
+    samples = plan.x[rows]
+    keys = dropout_key(key_C, step) if plan.drops else None
+    if plan.recipe.augment == "crop-flip":
+        samples = crop_and_flip(samples, draw_crops(key_C, step, rows_CB.shape[1]))
+    return Batch(samples, plan.y[rows], weight_CB, keys)
+
+
 def sgd_step(program: Program, state: CohortState, batch: Batch, recipe: LocalSGD, lr: float | Tensor) -> Tensor:
     """Update the parameters in place; return each client's batch loss before the step."""
     params, grads = state.params, state.grads
+    if isinstance(lr, float) and is_plain(program, state, recipe):
+        descent = Descent(1.0 - lr * recipe.weight_decay, lr)
+        return program.gradients(params, grads, batch, recipe.loss, descent)
     loss_C = program.gradients(params, grads, batch, recipe.loss)
     if recipe.sam:
         _gradients_at_worst(program, state, batch, recipe)
@@ -67,6 +123,12 @@ def sgd_step(program: Program, state: CohortState, batch: Batch, recipe: LocalSG
     if state.mask is not None:
         torch._foreach_mul_(params, state.mask)
     return loss_C
+
+
+def is_plain(program: Program, state: CohortState, recipe: LocalSGD) -> bool:
+    """Whether a step is nothing but w - lr (g + decay w), so that the layers can take it without storing g."""
+    extras = (state.velocity, state.anchor, state.correction, state.mask)
+    return program.descends and not recipe.sam and recipe.clip is None and all(extra is None for extra in extras)
 
 
 def _descend(params: list[Tensor], direction: list[Tensor], lr: float | Tensor, scratch: list[Tensor]) -> None:

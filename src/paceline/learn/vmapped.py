@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from paceline.learn.dropout import AddressedDropout
-from paceline.learn.program import Batch, losses
+from paceline.learn.layers import Descent
+from paceline.learn.program import Batch, losses, side_by_side
 from paceline.learn.recipe import Loss
 from paceline.learn.space import Space
 
@@ -31,9 +34,20 @@ class VmapProgram:
         module: nn.Module = self._own.module
         return module
 
-    def pack(self, flat_CP: Tensor) -> list[Tensor]:
+    @cached_property
+    def drops(self) -> bool:
+        """Whether any layer is dropout."""
+        return bool(self._keys())
+
+    @property
+    def descends(self) -> bool:
+        """``vmap`` returns gradients; it cannot step."""
+        return False
+
+    def pack(self, flats: Sequence[Tensor]) -> list[Tensor]:
         """Contiguous copies in the module's own shapes."""
-        return [part.clone(memory_format=torch.contiguous_format) for part in self.space.split(flat_CP)]
+        parts = self.space.split(side_by_side(flats))
+        return [part.clone(memory_format=torch.contiguous_format) for part in parts]
 
     def unpack(self, tensors: list[Tensor]) -> Tensor:
         """Back to flat vectors."""
@@ -43,8 +57,11 @@ class VmapProgram:
         modules = self.space.module.named_modules()
         return [f"{name}.key" for name, module in modules if isinstance(module, AddressedDropout)]
 
-    def gradients(self, params: list[Tensor], grads: list[Tensor], batch: Batch, loss: Loss) -> Tensor:
+    def gradients(
+        self, params: list[Tensor], grads: list[Tensor], batch: Batch, loss: Loss, descent: Descent | None = None
+    ) -> Tensor:
         """Each client's own gradient, by vmap."""
+        assert descent is None
         module = self._module().train()
         names = [slot.name for slot in self.space.slots]
         keyed = self._keys()
@@ -65,7 +82,8 @@ class VmapProgram:
         )
         for buffer, gradient in zip(grads, found, strict=True):
             buffer.copy_(gradient)
-        return loss_C
+        losses_C: Tensor = loss_C
+        return losses_C
 
     def outputs(self, params: list[Tensor], x: Tensor) -> Tensor:
         """Forward only, without dropout."""
@@ -73,8 +91,9 @@ class VmapProgram:
         names = [slot.name for slot in self.space.slots]
 
         def one(weights: list[Tensor], part: Tensor) -> Tensor:
-            return torch.func.functional_call(module, dict(zip(names, weights, strict=True)), (part,))
+            scores: Tensor = torch.func.functional_call(module, dict(zip(names, weights, strict=True)), (part,))
+            return scores
 
         clients = params[0].shape[0]
-        out = torch.func.vmap(one)(params, x.reshape(clients, -1, *x.shape[1:]))
+        out: Tensor = torch.func.vmap(one)(params, x.reshape(clients, -1, *x.shape[1:]))
         return out.flatten(0, 1)

@@ -80,16 +80,12 @@ def line_chart(
     if target is not None:
         parts += _target(frame, target, y_tick)
     # Bands first, so that no band hides a line.
-    parts += [
-        _band(frame, one, index) for index, one in enumerate(series) if len(one.x) and one.low is not None
-    ]
+    parts += [_band(frame, one, index) for index, one in enumerate(series) if len(one.x) and one.low is not None]
     parts += [_line(frame, one, index) for index, one in enumerate(series) if len(one.x)]
     for index, one in enumerate(series):
         parts += _hover(frame, one, index, x_form, y_form)
     label = f"{y_label} over {x_label}"
-    return tag(
-        "svg", "".join(parts), viewBox=f"0 0 {WIDTH} {HEIGHT}", class_="chart", role="img", aria_label=label
-    )
+    return tag("svg", "".join(parts), viewBox=f"0 0 {WIDTH} {HEIGHT}", class_="chart", role="img", aria_label=label)
 
 
 def legend(names: Sequence[str]) -> str:

@@ -87,9 +87,7 @@ def _ground(window: Window, rows: list[_Row], floor: float, scale: float) -> lis
         parts.append(tag("line", x1=x, x2=x, y1=TOP, y2=floor, class_="grid"))
         parts.append(words("text", number(value), x=x, y=floor + 15, class_="tick middle"))
     for row in rows:
-        parts.append(
-            tag("rect", x=LEFT, y=row.y, width=WIDTH - LEFT - RIGHT, height=row.height, class_="lane")
-        )
+        parts.append(tag("rect", x=LEFT, y=row.y, width=WIDTH - LEFT - RIGHT, height=row.height, class_="lane"))
         middle = row.y + row.height / 2 + 4
         parts.append(words("text", site(row.site), x=LEFT - 6, y=middle, class_="tick end"))
     middle = (LEFT + WIDTH - RIGHT) / 2

@@ -72,21 +72,13 @@ def _curves(groups: Sequence[Group]) -> str:
     shown = []
     for column, label, form in (("time", "virtual time (s)", number), ("bytes", "traffic", size)):
         series = [
-            charts.mean_series(
-                group.label, [(run.metrics[column], run.metrics["accuracy"]) for run in group.runs]
-            )
+            charts.mean_series(group.label, [(run.metrics[column], run.metrics["accuracy"]) for run in group.runs])
             for group in groups
         ]
-        chart = charts.line_chart(
-            series, x_label=label, y_label="accuracy", x_form=form, target=_target(groups)
-        )
+        chart = charts.line_chart(series, x_label=label, y_label="accuracy", x_form=form, target=_target(groups))
         shown.append(tag("div", chart))
     names = charts.legend([group.label for group in groups])
-    return (
-        words("h2", "Accuracy over virtual time and traffic")
-        + names
-        + tag("div", "".join(shown), class_="pair")
-    )
+    return words("h2", "Accuracy over virtual time and traffic") + names + tag("div", "".join(shown), class_="pair")
 
 
 def _target(groups: Sequence[Group]) -> float | None:

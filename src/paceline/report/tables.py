@@ -42,19 +42,41 @@ _COLUMNS = (
 )
 
 
-def comparison(groups: Sequence[Group]) -> str:
-    """One line per algorithm; figures nobody has are left out, the best of a ranked column is bold."""
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The figures of the groups as text; ``best`` holds the (row, column) places of the winners."""
+
+    titles: list[str]
+    rows: list[list[str]]
+    best: set[tuple[int, int]]
+
+
+def compared(groups: Sequence[Group]) -> Comparison:
+    """One row per algorithm; figures nobody has are left out."""
     columns = [column for column in _COLUMNS if any(_values(group, column) for group in groups)]
-    head = [words("th", title) for title in ("algorithm", "seeds", *(column.title for column in columns))]
-    winners = [_winners(groups, column) for column in columns]
+    rows, best = [], set()
+    for place, group in enumerate(groups):
+        rows.append(
+            [
+                group.label + _status(group.runs),
+                str(len(group.runs)),
+                *(_cell(group, column) for column in columns),
+            ]
+        )
+        best |= {(place, k + 2) for k, column in enumerate(columns) if group.label in _winners(groups, column)}
+    return Comparison(titles=["algorithm", "seeds", *(column.title for column in columns)], rows=rows, best=best)
+
+
+def comparison(groups: Sequence[Group]) -> str:
+    """The comparison as an HTML table; the best of a ranked column is bold."""
+    found = compared(groups)
     body = []
-    for group in groups:
-        cells = [words("td", group.label + _status(group.runs)), words("td", len(group.runs))]
-        for column, winner in zip(columns, winners, strict=True):
-            look = {"class_": "best"} if group.label in winner else {}
-            cells.append(words("td", _cell(group, column), **look))
-        body.append("".join(cells))
-    return table(head, body)
+    for place, row in enumerate(found.rows):
+        looks: list[dict[str, str]] = [
+            {"class_": "best"} if (place, k) in found.best else {} for k in range(len(row))
+        ]
+        body.append("".join(words("td", text, **look) for text, look in zip(row, looks, strict=True)))
+    return table([words("th", title) for title in found.titles], body)
 
 
 def causes(idling: Idling) -> str:

@@ -11,9 +11,7 @@ MISSING = "–"
 
 def tag(name: str, body: str = "", **attributes: object) -> str:
     """One element: ``body`` is markup, attribute values are escaped, ``_`` in their names becomes ``-``."""
-    marks = "".join(
-        f' {key.strip("_").replace("_", "-")}="{_mark(value)}"' for key, value in attributes.items()
-    )
+    marks = "".join(f' {key.strip("_").replace("_", "-")}="{_mark(value)}"' for key, value in attributes.items())
     return f"<{name}{marks}>{body}</{name}>"
 
 

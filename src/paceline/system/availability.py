@@ -162,9 +162,7 @@ def _merged(intervals: Sequence[tuple[float, float]]) -> tuple[list[float], list
 
 def _wrapped(starts: list[float], ends: list[float], period: float) -> tuple[list[float], list[float]]:
     if ends[-1] > period:
-        raise SettingError(
-            f"an interval ends at {ends[-1]:g} s, after the period of {period:g} s; raise the period"
-        )
+        raise SettingError(f"an interval ends at {ends[-1]:g} s, after the period of {period:g} s; raise the period")
     if starts[0] == 0 and ends[-1] == period:
         if len(starts) == 1:
             return starts, [math.inf]

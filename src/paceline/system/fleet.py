@@ -67,9 +67,7 @@ class FleetSettings:
 
 def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
     """The fleet that these settings describe; what cannot be is an error here, before any work starts."""
-    link_power = LinkPower(
-        settings.link_watts, receive=settings.receive_watts, server=settings.server_link_watts
-    )
+    link_power = LinkPower(settings.link_watts, receive=settings.receive_watts, server=settings.server_link_watts)
     return Fleet(
         size=size,
         compute=parse_times(settings.times, seed=seed, jitter=settings.jitter, watts=settings.watts),

@@ -43,9 +43,7 @@ class LinkPower:
 
     def of(self, source: int, target: int) -> float:
         """Watts of the two ends together; nan where nobody defined them."""
-        return (self._send if source >= 0 else self._server) + (
-            self._receive if target >= 0 else self._server
-        )
+        return (self._send if source >= 0 else self._server) + (self._receive if target >= 0 else self._server)
 
 
 _NO_POWER = LinkPower()

@@ -38,9 +38,7 @@ class Row:
         except ValueError:
             raise self.wrong(f"{column} is {cell!r}; wanted a number") from None
         if not math.isfinite(value) or value < 0 or (positive and value == 0):
-            raise self.wrong(
-                f"{column} is {cell}; wanted a finite number {'above 0' if positive else '>= 0'}"
-            )
+            raise self.wrong(f"{column} is {cell}; wanted a finite number {'above 0' if positive else '>= 0'}")
         return value
 
     def wrong(self, complaint: str) -> DataError:

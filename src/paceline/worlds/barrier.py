@@ -17,9 +17,7 @@ class Activity(NamedTuple):
     end: float
 
 
-def book_waits(
-    ledger: Ledger, logs: Sequence[Sequence[Activity]], begin: float, end: float, round: int
-) -> list[int]:
+def book_waits(ledger: Ledger, logs: Sequence[Sequence[Activity]], begin: float, end: float, round: int) -> list[int]:
     """Book every gap of every site that took part between ``begin`` and ``end``; return those sites.
 
     A gap before a site's activity is blamed on whoever was busy before it in its branch (the rider in front), or
@@ -45,5 +43,7 @@ def book_waits(
 
 
 def _last_to_finish(logs: Sequence[Sequence[Activity]]) -> int:
-    finishes = [(activity.end, k, activity.site) for k, log in enumerate(logs) for activity in log if activity.site >= 0]
+    finishes = [
+        (activity.end, k, activity.site) for k, log in enumerate(logs) for activity in log if activity.site >= 0
+    ]
     return max(finishes)[2] if finishes else -1

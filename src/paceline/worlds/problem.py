@@ -84,7 +84,14 @@ class Problem:
 
 
 def build_problem(
-    *, dataset: str, partition: str, clients: int, model: str, seed: int, dtype: str = "float32", dry: bool = False
+    *,
+    dataset: str,
+    partition: str,
+    clients: int,
+    model: str,
+    seed: int,
+    dtype: str = "float32",
+    dry: bool = False,
 ) -> Problem:
     """Load, split and check; what cannot be is an error here."""
     scheme = parse_partition(partition)

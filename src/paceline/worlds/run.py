@@ -130,7 +130,9 @@ class Run:
         except PacelineError as problem:
             self._fail(problem)
         except Exception as problem:
-            wrapped = SiteError(f"{self.label} failed at t={self.world.now():g} s: {type(problem).__name__}: {problem}")
+            wrapped = SiteError(
+                f"{self.label} failed at t={self.world.now():g} s: {type(problem).__name__}: {problem}"
+            )
             wrapped.__cause__ = problem
             self._fail(wrapped)
 

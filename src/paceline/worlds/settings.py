@@ -90,4 +90,3 @@ def _lifted(tree: Tree) -> Tree:
         if word in tree:
             lifted = merge(lifted, {word: tree.pop(word)})
     return lifted
-

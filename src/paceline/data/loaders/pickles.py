@@ -77,8 +77,7 @@ def read_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], NDArray[n
         content = _Reader(io.BytesIO(read_bytes(path)), encoding="bytes").load()
     except _Refused as refused:
         raise DataError(
-            f"{path} is no CIFAR batch: it asks to run {refused}. "
-            "Refused; delete it and fetch the official file"
+            f"{path} is no CIFAR batch: it asks to run {refused}. Refused; delete it and fetch the official file"
         ) from None
     except DataError:
         raise
@@ -94,9 +93,7 @@ def read_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], NDArray[n
 
 def _images(recorded: Any, path: Path) -> NDArray[np.uint8]:
     match recorded:
-        case _Recorded(
-            state=(_, (int(n), 3072), _Recorded(arguments=(b"u1" | "u1", *_)), False | 0, bytes(raw))
-        ):
+        case _Recorded(state=(_, (int(n), 3072), _Recorded(arguments=(b"u1" | "u1", *_)), False | 0, bytes(raw))):
             if len(raw) == n * 3072:
                 return np.frombuffer(raw, np.uint8).reshape(n, 3, 32, 32)
     raise DataError(f"{path}: 'data' is not a uint8 array of shape (n, 3072)")

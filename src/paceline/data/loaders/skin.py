@@ -70,9 +70,7 @@ def _read_ham_folder(found: Found, options: tuple[float, ...]) -> Dataset:
     try:
         missing = [row["image_id"] for row in rows if row["image_id"] not in pictures]
         if missing:
-            raise DataError(
-                f"{table} names {len(missing)} pictures that are not there, first {missing[0]}.jpg"
-            )
+            raise DataError(f"{table} names {len(missing)} pictures that are not there, first {missing[0]}.jpg")
         isic = np.array([int(row["image_id"].removeprefix("ISIC_")) for row in rows], np.int64)
         label = np.array([LESIONS.index(row["dx"]) for row in rows], np.int64)
         lesion = np.array([row["lesion_id"] for row in rows])
@@ -80,18 +78,14 @@ def _read_ham_folder(found: Found, options: tuple[float, ...]) -> Dataset:
         site = np.array([SITES.index(row["dataset"]) for row in rows], np.int64) if known else None
     except (KeyError, ValueError, AttributeError) as error:
         raise DataError(f"{table} is not the HAM10000 table: {type(error).__name__}: {error}") from error
-    return _assemble(
-        [pictures[row["image_id"]] for row in rows], (isic, label, lesion, site), options, str(table)
-    )
+    return _assemble([pictures[row["image_id"]] for row in rows], (isic, label, lesion, site), options, str(table))
 
 
 def _read_derma(found: Found, _: tuple[float, ...]) -> Dataset:
     """MedMNIST's own train and test parts; its validation part stays unused, so numbers compare."""
     path = found[0][0]
     z = read_npz(path, ("train_images", "train_labels", "test_images", "test_labels"))
-    pairs = [
-        (channels_first(z[f"{p}_images"], path), z[f"{p}_labels"].reshape(-1)) for p in ("train", "test")
-    ]
+    pairs = [(channels_first(z[f"{p}_images"], path), z[f"{p}_labels"].reshape(-1)) for p in ("train", "test")]
     groups = (z["train_site"], z["test_site"]) if {"train_site", "test_site"} <= set(z) else None
     return image_dataset("dermamnist", pairs[0], pairs[1], 7, groups)
 

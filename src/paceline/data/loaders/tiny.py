@@ -18,9 +18,7 @@ def _train(folder: Path, wnids: list[str]) -> tuple[list[Path], list[int]]:
     for label, wnid in enumerate(wnids):
         own = sorted((folder / "train" / wnid / "images").glob("*.JPEG"))
         if not own:
-            raise DataError(
-                f"{folder / 'train' / wnid / 'images'} has no .JPEG pictures; unpack the archive again"
-            )
+            raise DataError(f"{folder / 'train' / wnid / 'images'} has no .JPEG pictures; unpack the archive again")
         pictures += own
         labels += [label] * len(own)
     return pictures, labels

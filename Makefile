@@ -1,0 +1,46 @@
+# Everything a user types. Each target does its own set-up and is quick when that is done.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test test-slow test-data check bench bench-dry clean
+
+setup: $(READY)
+
+# torch comes first and pinned: any other order may pull several gigabytes of CUDA packages.
+$(READY): pyproject.toml requirements.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(READY)
+
+# Four algorithms on 100 unequal devices: time, bytes and idle share to 90 % accuracy, five seeds each.
+demo: $(READY)
+	rm -rf demo
+	$(BIN)/paceline compare fedavg sfl psfl fedbuff --until accuracy=0.9 --seeds 5 --out demo
+
+test: $(READY)
+	$(BIN)/pytest
+
+test-slow: $(READY)
+	$(BIN)/pytest -m slow --override-ini "addopts=-q --strict-markers -n 1"
+
+test-data: $(READY)
+	@test -n "$$PACELINE_DATA" || { echo "set PACELINE_DATA to a directory of datasets (see: paceline data)"; exit 2; }
+	$(BIN)/pytest -m data
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.visits
+
+bench-dry: $(READY)
+	$(BIN)/python -m benchmarks.dry
+
+clean:
+	rm -rf $(VENV) demo runs build dist

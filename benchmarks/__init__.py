@@ -1,0 +1,1 @@
+"""Measurements; ratios are taken interleaved in one run, since machines are noisy."""

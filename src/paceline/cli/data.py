@@ -1,0 +1,68 @@
+"""``paceline data``: what is here, what it takes to get the rest, what a partition looks like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from paceline.data import catalogue, load, parse_partition, verify
+from paceline.data.files import data_root
+from paceline.data.picture import draw_partition
+from paceline.seeds import stream
+
+data_app = typer.Typer(help="Datasets: what is here, verify it, picture a partition.", invoke_without_command=True)
+
+
+@data_app.callback()
+def listing(context: typer.Context) -> None:
+    """List all datasets, and how to get those that are not here."""
+    if context.invoked_subcommand is not None:
+        return
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("dataset", "here", "sample", "classes", "licence"):
+        table.add_column(title)
+    missing = []
+    for entry in catalogue():
+        shape = "x".join(map(str, entry.shape))
+        table.add_row(entry.name, "yes" if entry.present else "no", shape, str(entry.classes), entry.licence)
+        if not entry.present:
+            missing.append(f"{entry.name}: {entry.how_to_get}")
+    console.print(table)
+    console.print(f"\nThe data root is {data_root()}; set PACELINE_DATA to look elsewhere.", markup=False)
+    if missing:
+        console.print("To get what is not here:\n  " + "\n  ".join(missing), markup=False, soft_wrap=True)
+
+
+@data_app.command("verify")
+def verify_command(name: Annotated[str, typer.Argument(help="A dataset's name.")]) -> None:
+    """Read a dataset and compare it with what its publisher says."""
+    report = verify(name)
+    for check in report.checks:
+        typer.echo(f"{'ok   ' if check.ok else 'WRONG'} {check.what}: {check.detail}")
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@data_app.command("partition")
+def partition_command(
+    name: Annotated[str, typer.Argument(help="A dataset's name.")] = "digits",
+    scheme: Annotated[str, typer.Option("--partition", "-p", help="Such as iid, exdir:2,10, dirichlet:0.3.")] = (
+        "exdir:2,10"
+    ),
+    clients: Annotated[int, typer.Option("--clients", "-n")] = 100,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    picture: Annotated[Path | None, typer.Option("--picture", help="Draw it to this PNG or SVG file.")] = None,
+) -> None:
+    """Split a dataset as a run would, say how skewed the split is, and draw it."""
+    dataset = load(name)
+    rng = stream(seed, "partition", scheme, clients)
+    split = parse_partition(scheme).split(dataset.y_train, clients, rng, dataset.group_train)
+    typer.echo(f"{name}, {scheme} over {clients} clients: {split.skew(dataset.y_train, dataset.classes)}")
+    if picture is not None:
+        draw_partition(split, dataset.y_train, dataset.classes, picture, f"{name}, {scheme}, {clients} clients")
+        typer.echo(picture)

@@ -1,0 +1,172 @@
+"""The command line: words in, words out; no logic lives here."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from paceline.algorithms.registry import ALGORITHMS
+from paceline.cli.data import data_app
+from paceline.cli.live import LiveProgress
+from paceline.cli.show import print_failures, print_settings, print_table, summaries_json
+from paceline.config import read_toml
+from paceline.errors import PacelineError
+from paceline.report.page import write_report
+from paceline.worlds.experiment import perform, plan
+from paceline.worlds.settings import make_settings
+from paceline.worlds.until import Until
+
+NAMES = ", ".join(ALGORITHMS)
+app = typer.Typer(
+    help="Scheduled federated learning: who trains when, who waits for whom, who averages with whom.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.add_typer(data_app, name="data")
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", help="A setting, such as fleet.times=uniform or psfl.width=8."),
+]
+Config = Annotated[Path | None, typer.Option("--config", help="A TOML file of settings; --set wins over it.")]
+UntilOption = Annotated[
+    list[str] | None,
+    typer.Option("--until", help="Stop at accuracy=0.9, loss=0.3 or time=3600 (virtual seconds)."),
+]
+Seeds = Annotated[int, typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
+Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+NoSpans = Annotated[
+    bool, typer.Option("--no-spans", help="Keep no record of single spans (smaller, no Gantt chart).")
+]
+
+
+@app.command()
+def run(
+    algorithm: Annotated[str, typer.Argument(help=f"One of {NAMES}.")],
+    settings: Set = None,
+    config: Config = None,
+    until: UntilOption = None,
+    seeds: Seeds = 1,
+    out: Out = None,
+    dry_run: Dry = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_spans: NoSpans = False,
+) -> None:
+    """Run one algorithm."""
+    _perform([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans)
+
+
+@app.command()
+def compare(
+    algorithms: Annotated[list[str], typer.Argument(help=f"Some of {NAMES}.")],
+    settings: Set = None,
+    config: Config = None,
+    until: UntilOption = None,
+    seeds: Seeds = 1,
+    out: Out = None,
+    dry_run: Dry = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_spans: NoSpans = False,
+) -> None:
+    """Run several algorithms side by side, their learning batched together."""
+    _perform(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, or directories of run directories.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
+    title: Annotated[str, typer.Option("--title")] = "Paceline report",
+) -> None:
+    """Write one self-contained HTML page about some runs."""
+    typer.echo(write_report(_run_directories(runs), out, title))
+
+
+@app.command()
+def settings(
+    algorithm: Annotated[str, typer.Argument(help=f"One of {NAMES}.")],
+    settings: Set = None,
+    config: Config = None,
+) -> None:
+    """Show every setting of an algorithm with its value."""
+    print_settings(make_settings(algorithm, settings or (), read_toml(config) if config else None))
+
+
+def _perform(
+    names: list[str],
+    overrides: list[str] | None,
+    config: Path | None,
+    until: list[str] | None,
+    seeds: int,
+    out: Path | None,
+    dry: bool,
+    json: bool,
+    quiet: bool,
+    no_spans: bool,
+) -> None:
+    out = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{'-'.join(names)}"
+    experiment = plan(
+        names,
+        overrides=overrides or (),
+        file=read_toml(config) if config else None,
+        seeds=seeds,
+        until=Until.parse(until or []),
+        dry=dry,
+        out=out,
+        keep_spans=not no_spans,
+    )
+    with LiveProgress(quiet=quiet) as progress:
+        outcome = perform(experiment, progress)
+    directories = [run.directory for run in outcome.runs if run.directory is not None]
+    if json:
+        typer.echo(summaries_json(outcome))
+    else:
+        print_table(directories, outcome.statistics)
+    if len(outcome.failures) < len(outcome.runs):
+        page = write_report(
+            directories, out / "report.html", f"{', '.join(names)} on {experiment.settings[0].dataset}"
+        )
+        Console(stderr=True, quiet=quiet, highlight=False).print(f"report: {page}", soft_wrap=True)
+    if outcome.failures:
+        print_failures(outcome)
+        raise typer.Exit(1)
+
+
+def _run_directories(paths: list[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(p.parent for p in path.glob("*/settings.json")) if path.is_dir() else []
+        found += [path] if (path / "settings.json").exists() or not inside else inside
+    return found
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """The console script: what Paceline can explain is printed without a traceback."""
+    try:
+        app(arguments)
+    except PacelineError as problem:
+        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {_escaped(problem)}", soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; what was computed is in the run directory")
+        sys.exit(130)
+
+
+def _escaped(problem: PacelineError) -> str:
+    return str(problem).replace("[", "\\[")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Results in words: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from paceline.learn.executor import Statistics
+from paceline.ledger.directory import clean
+from paceline.report.runs import group_runs, load_run
+from paceline.report.tables import compared
+from paceline.worlds.experiment import Outcome
+from paceline.worlds.run import describe
+from paceline.worlds.settings import Settings
+
+
+def print_table(directories: Sequence[Path], statistics: Statistics) -> None:
+    """The comparison, as the report shows it."""
+    found = compared(group_runs([load_run(path) for path in directories]))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for k, title in enumerate(found.titles):
+        table.add_column(title, justify="left" if k == 0 else "right", no_wrap=k == 0)
+    for number, row in enumerate(found.rows):
+        table.add_row(*(f"[bold]{cell}[/]" if (number, k) in found.best else cell for k, cell in enumerate(row)))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
+    console.print(table)
+    if statistics.visits:
+        console.print(
+            f"{statistics.visits:,} client visits trained in {statistics.waves:,} waves"
+            f" ({statistics.mean_wave:.1f} on average, {statistics.widest} at most)"
+        )
+
+
+def print_failures(outcome: Outcome) -> None:
+    """Every run that failed, and why."""
+    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    for run in outcome.failures:
+        console.print(f"error: {run.label}: {run.failure}")
+        cause = run.failure.__cause__ if run.failure is not None else None
+        if cause is not None:
+            console.print(f"  from {type(cause).__name__} at {_where(cause)}")
+
+
+def _where(problem: BaseException) -> str:
+    trace = problem.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "an unknown place"
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+
+
+def summaries_json(outcome: Outcome) -> str:
+    """All summaries and the executor's figures as one JSON object."""
+    executor = {
+        "visits": outcome.statistics.visits,
+        "waves": outcome.statistics.waves,
+        "mean_wave": outcome.statistics.mean_wave,
+    }
+    return json.dumps({"runs": [clean(run.summary()) for run in outcome.runs], "executor": executor}, indent=2)
+
+
+def print_settings(settings: Settings) -> None:
+    """One ``name = value`` a line, as --set takes them."""
+    tree = describe(settings)
+    name, options = tree.pop("algorithm"), tree.pop("options")
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(f"# {name}")
+    local = options.pop("local", {})
+    for line in [*_lines(tree), *_lines(options, "algorithm."), *_lines(local, "local.")]:
+        console.print(line)
+
+
+def _lines(tree: dict[str, Any], prefix: str = "") -> list[str]:
+    out: list[str] = []
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            out += _lines(value, f"{prefix}{key}.")
+        else:
+            out.append(f"{prefix}{key} = {value}")
+    return out

@@ -1,0 +1,72 @@
+"""The same contract on a CUDA device, with its captured graphs; run by hand where there is one."""
+
+import pytest
+import torch
+
+from paceline.learn.cohort import CohortTrainer
+from paceline.learn.recipe import LocalSGD
+from tests.contract.test_trainers import EXTRAS, MODELS, OPTIONS, compare, make_jobs, make_shards, make_space
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+
+@pytest.fixture(autouse=True)
+def exact_products():
+    """Without TF32, so that float32 keeps its precision; float64 is not touched by it."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32 = before
+
+
+@pytest.mark.parametrize("cohort", [None, 3])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_recipe_options_on_cuda(option, cohort):
+    space = make_space("mlp:16", (1, 5, 5), 4)
+    recipe = LocalSGD(batch=8, lr=0.1, **OPTIONS[option])
+    trainer = CohortTrainer("cuda", cohort)
+    for visits in (1, 2):  # the second time replays what the first captured
+        jobs = make_jobs(space, make_shards((1, 5, 5), 4, torch.float64), recipe, visits=visits)
+        compare_on_cpu(jobs, trainer, 1e-11)
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_extras_on_cuda(extra):
+    space = make_space("mlp:16", (1, 5, 5), 4)
+    recipe = LocalSGD(batch=8, lr=0.1, prox=0.2, momentum=0.5, weight_decay=0.01, epochs=2)
+    jobs = make_jobs(space, make_shards((1, 5, 5), 4, torch.float64), recipe, extra=extra)
+    compare_on_cpu(jobs, CohortTrainer("cuda"), 1e-11)
+
+
+@pytest.mark.parametrize("augment", ["none", "crop-flip"])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_on_cuda(name, augment):
+    shape, classes, batch = MODELS[name]
+    if augment == "crop-flip" and len(shape) != 3:
+        pytest.skip("only images are cropped")
+    space = make_space(name, shape, classes)
+    shards = make_shards(shape, classes, torch.float64, sizes=(batch, batch - 1, 2))
+    recipe = LocalSGD(batch=batch, lr=0.01, steps=2, augment=augment)
+    compare_on_cpu(make_jobs(space, shards, recipe), CohortTrainer("cuda"), 1e-9)
+
+
+@pytest.mark.parametrize("name", ["lenet", "cnn-psfl"])
+def test_float32_on_cuda(name):
+    shape, classes, batch = MODELS[name]
+    space = make_space(name, shape, classes, torch.float32)
+    shards = make_shards(shape, classes, torch.float32, sizes=(batch, batch + 3, 2))
+    compare_on_cpu(
+        make_jobs(space, shards, LocalSGD(batch=batch, lr=0.05, steps=3, momentum=0.9)), CohortTrainer("cuda"), 1e-4
+    )
+
+
+def compare_on_cpu(jobs, trainer, tolerance):
+    class Home:
+        def train(self, some):
+            done = trainer.train(some)
+            return [type(one)(one.value.cpu(), one.loss.cpu()) for one in done]
+
+    compare(jobs, Home(), tolerance)
