@@ -23,7 +23,6 @@ from torch import Tensor
 
 from paceline.errors import SettingError
 from paceline.learn.draws import Batches, draw_batches
-from paceline.learn.flops import forward_flops
 from paceline.learn.graphed import GraphCache
 from paceline.learn.job import EvalJob, Score, Shards, Trained, TrainJob
 from paceline.learn.program import Program
@@ -41,7 +40,6 @@ LARGEST = 512
 SCORED_TOGETHER = 32
 GPU_STEP_FLOPS = 5e9
 """Forward FLOPs of one client's batch beyond which one client fills a GPU."""
-GPU_UNFOLD_BYTES = 6 << 30
 
 
 class CohortTrainer:
@@ -93,19 +91,21 @@ class CohortTrainer:
             return self.cohort
         space, recipe = jobs[0].space, jobs[0].recipe
         if self.device.type == "cuda":
-            flops = sum(forward_flops(space.module, space.shape).values()) * recipe.batch
-            if flops > GPU_STEP_FLOPS:
-                return 1
-            # An unfolded convolution holds about FLOPs / (2 * output channels) numbers; 16 is a small network's.
-            per_client = flops / 32 * 4
-            return int(max(1, min(LARGEST, GPU_UNFOLD_BYTES // max(per_client, 1))))
+            return _even(len(jobs), self._gpu_most(space, recipe.batch), 1)
         if not program.batches_convolutions:
             return 1
         itemsize = torch.empty(0, dtype=space.dtype).element_size()
-        most = max(1, min(CACHE_BYTES // (space.size * itemsize), LARGEST))
-        cohorts = -(-len(jobs) // most)
-        cohorts = -(-cohorts // self.threads) * self.threads  # as many for every thread
-        return -(-len(jobs) // cohorts)
+        return _even(len(jobs), min(CACHE_BYTES // (space.size * itemsize), LARGEST), self.threads)
+
+    def _gpu_most(self, space: Space, batch: int) -> int:
+        """Most clients of a cohort on a GPU: one if one fills it, else what an eighth of its memory holds."""
+        flops = batch * space.flops
+        if not flops <= GPU_STEP_FLOPS:  # larger, or not known
+            return 1
+        # An unfolded convolution holds about FLOPs / (2 * output channels) numbers; 16 channels is a small network.
+        unfolded = 4 * flops / 32
+        memory = torch.cuda.get_device_properties(self.device).total_memory
+        return int(min(LARGEST, memory / 8 // (unfolded + 20 * space.size)))
 
     def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan) -> list[Trained]:
         state = self._state(program, jobs)
@@ -191,6 +191,12 @@ class CohortTrainer:
             self._pool = ThreadPoolExecutor(self.threads, "paceline", initializer=lambda: torch.set_num_threads(1))
         torch.set_num_threads(1)
         return list(self._pool.map(function, items))
+
+
+def _even(count: int, most: int, multiple: int) -> int:
+    """The size of equal parts of at most ``most``, their number a multiple of ``multiple``."""
+    parts = -(-count // max(1, most))
+    return -(-count // (-(-parts // multiple) * multiple))
 
 
 def _rows(jobs: list[TrainJob], batches: Batches) -> NDArray[np.int64]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
+from paceline.errors import CostError
 from paceline.learn.dropout import address_dropout
+from paceline.learn.flops import forward_flops
 from paceline.learn.models.check import check_trainable
 
 
@@ -55,6 +58,15 @@ class Space:
     def nbytes(self) -> float:
         """Bytes of one dense model on the wire: 4 per parameter, whatever precision the simulation computes in."""
         return 4.0 * self.size
+
+    @cached_property
+    def flops(self) -> float:
+        """FLOPs of one sample's forward pass; NaN where some layer's are not known."""
+        try:
+            return float(sum(forward_flops(self.module, self.shape).values()))
+        except CostError:
+            # Times drawn from a law need no FLOPs; a cost model that does refuses NaN.
+            return math.nan
 
     def flatten(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Named tensors to one flat vector."""

@@ -82,7 +82,7 @@ def layer_program(space: Space) -> LayerProgram:
 
 
 def _pool_first(nodes: list[Node]) -> list[Node]:
-    """Exchange a rectifier and the max pooling that alone reads it: the same function, on a quarter of the numbers."""
+    """Exchange a rectifier and the max pooling that alone reads it: the same function on fewer numbers."""
     readers = [source for node in nodes for source in node.inputs]
     out = list(nodes)
     for k, (first, second) in enumerate(pairwise(nodes)):

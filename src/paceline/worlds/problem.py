@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -12,8 +11,7 @@ from torch import Tensor
 
 from paceline.data import Dataset, Partition, load, parse_partition
 from paceline.data.registry import parse_name
-from paceline.errors import CostError, PartitionError
-from paceline.learn.flops import forward_flops
+from paceline.errors import PartitionError
 from paceline.learn.graph import Ghost, Measure, Model
 from paceline.learn.job import Shards
 from paceline.learn.models import build, default_for
@@ -72,15 +70,8 @@ class Problem:
         found = self._flops.get(key)
         if found is None:
             self._recipes.append(recipe)  # keeps the id taken
-            found = self._flops[key] = 3.0 * self._forward() * recipe.samples_for(key[1])
+            found = self._flops[key] = 3.0 * self.space.flops * recipe.samples_for(key[1])
         return found
-
-    def _forward(self) -> float:
-        try:
-            return float(sum(forward_flops(self.space.module, self.space.shape).values()))
-        except CostError:
-            # Times drawn from a law need no FLOPs; a FLOP model refuses NaN.
-            return math.nan
 
 
 def build_problem(
