@@ -168,6 +168,18 @@ def test_augmentation_is_addressed(cohort):
 
 
 @pytest.mark.parametrize("cohort", [1, 3, 64])
+def test_threads_change_nothing(cohort):
+    """Convolutions of several clients run in several threads, also through the module that vmap swaps tensors of."""
+    recipe = LocalSGD(batch=4, lr=0.05, steps=3)
+    space = make_space("lenet", (3, 32, 32), 10)
+    shards = make_shards((3, 32, 32), 10, torch.float64, sizes=(9, 4, 6, 5))
+    compare(make_jobs(space, shards, recipe), CohortTrainer(cohort=cohort, threads=2), 1e-11)
+    space = Space("user", lambda: Branching(6, 3), (6,), torch.float64)
+    jobs = make_jobs(space, make_shards((6,), 3, torch.float64), recipe)
+    compare(jobs, CohortTrainer(cohort=cohort, threads=2), 1e-12)
+
+
+@pytest.mark.parametrize("cohort", [1, 3, 64])
 def test_a_user_module_goes_through_vmap(cohort):
     space = Space("user", lambda: Branching(6, 3), (6,), torch.float64)
     assert type(compile_program(space)).__name__ == "VmapProgram"
@@ -184,12 +196,13 @@ def test_squared_loss(cohort):
     compare(make_jobs(space, targets, recipe), CohortTrainer(cohort=cohort), 1e-12)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", ["mlp:16", "lenet"])
-def test_repeating_gives_the_same_bits(name):
+def test_repeating_gives_the_same_bits(name, threads):
     shape, classes, _ = MODELS[name]
     space = make_space(name, shape, classes, torch.float32)
     jobs = make_jobs(space, make_shards(shape, classes, torch.float32), LocalSGD(batch=8, epochs=1))
-    first, second = CohortTrainer().train(jobs), CohortTrainer().train(jobs)
+    first, second = (CohortTrainer(threads=threads).train(jobs) for _ in range(2))
     assert all(torch.equal(a.value, b.value) for a, b in zip(first, second, strict=True))
 
 

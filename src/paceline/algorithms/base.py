@@ -114,6 +114,10 @@ class World(Protocol):
         """Run branches side by side and wait for all: a barrier. Who waited, and for whom, goes to the ledger."""
         ...
 
+    async def settled(self) -> None:
+        """Go on when all else that happens at this instant has happened: a server acts before devices restart."""
+        ...
+
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start something that runs on by itself until the run ends; if it fails, the run fails."""
         ...

@@ -53,6 +53,7 @@ async def _keep_working(world: World, server: Server, idle: IdleClients, local: 
         finally:
             idle.put_back(client)
         server.inbox.put_nowait(Update(trained, start, version))
+        await world.settled()  # the next client starts from what the server makes of this
 
 
 class IdleClients:

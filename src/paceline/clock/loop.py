@@ -7,7 +7,9 @@ Rules, in the order they matter:
    asyncio compares times only and may wake them in any order.) So arrivals at one instant are seen together.
 3. While a *hold* is open (someone waits for a learned value) time does not advance: ``advance`` returns to the
    driver, which learns, settles the hold and calls ``advance`` again.
-4. If nothing is ready, due or held and the main task is not done, that is a ``Deadlock``, and the error says
+4. Who awaits ``settled`` goes on last of all at an instant, after holds opened at it are settled: a device that
+   restarts when its upload arrives sees what the server made of everything that arrived at that instant.
+5. If nothing is ready, due or held and the main task is not done, that is a ``Deadlock``, and the error says
    who waits where.
 
 Ordinary asyncio tools (tasks, futures, queues, events, ``TaskGroup``, ``gather``, ``sleep``, ``timeout``) work
@@ -40,6 +42,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._serial = 0
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[Timer] = []
+        self._late: deque[asyncio.Future[None]] = deque()
         self._holds: set[asyncio.Future[Any]] = set()
         self._failure: BaseException | None = None
         self._running = False
@@ -79,6 +82,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 return True
             if self._holds:
                 return False
+            if self._late:
+                late, self._late = self._late, deque()
+                for future in late:
+                    self._fire(future)
+                continue
             if not timers:
                 raise Deadlock(describe_waiting(self, asyncio.all_tasks(self)))
             now = self._now = max(timers[0][0], self._now)
@@ -124,6 +132,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         future: asyncio.Future[None] = asyncio.Future(loop=self)
         self._serial += 1
         heapq.heappush(self._timers, (when, self._serial, future))
+        return future
+
+    def settled(self) -> asyncio.Future[None]:
+        """A future that is done when all else that happens at this instant has happened."""
+        future: asyncio.Future[None] = asyncio.Future(loop=self)
+        self._late.append(future)
         return future
 
     def hold(self) -> asyncio.Future[Any]:

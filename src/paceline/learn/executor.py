@@ -52,7 +52,6 @@ class Executor:
         self._measure([m for m in measures if m.result is None])
         return self._diverged
 
-    @torch.no_grad()
     def _compute(self, pending: _Pending) -> None:
         while pending.sums or pending.visits:
             while pending.sums:

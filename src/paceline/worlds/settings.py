@@ -22,6 +22,7 @@ class ExecutorSettings:
     cohort: int | None = None
     """Most clients in one batched program; chosen by model and device when not given."""
     threads: int | None = None
+    """CPU threads; when not given, the environment's PACELINE_THREADS, else all cores."""
     dtype: Literal["float32", "float64"] = "float32"
 
 

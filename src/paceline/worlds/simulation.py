@@ -246,6 +246,10 @@ class Simulation:
             outer += [Activity(site, begin, self.now()) for site in sites]
         return results
 
+    async def settled(self) -> None:
+        """The end of this instant."""
+        await self.loop.settled()
+
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A branch of its own until the run ends."""
         task = self.loop.create_task(branch)

@@ -1,0 +1,160 @@
+"""PSFL's training phase: PS-1 to PS-3 on times and on a quadratic, with FedAvg and SFL as its ends."""
+
+import asyncio
+
+import numpy as np
+import pytest
+import torch
+
+from paceline.algorithms.base import draw_clients
+from paceline.algorithms.psfl import PSFL
+from paceline.errors import SettingError
+from paceline.learn.executor import Executor
+from paceline.learn.job import Shards
+from paceline.learn.models import build
+from paceline.learn.recipe import LocalSGD
+from paceline.learn.reference import ReferenceTrainer
+from paceline.learn.space import Space
+from paceline.ledger import Ledger
+from paceline.system import AlwaysOn, Dropouts, Fleet, FreeLinks, FreeServer, Windows
+from paceline.worlds.problem import Problem
+from paceline.worlds.simulation import Simulation
+from tests.worlds.worlds import Table, dry_world, follow, spans
+
+TIMES = [0.5, 1.0, 2.0, 4.0, 5.0, 0.5, 1.0, 2.0, 4.0, 5.0]
+
+
+class Fixed:
+    """The sequences are given."""
+
+    def __init__(self, *sequences):
+        self.sequences = sequences
+
+    def draw(self, world, round, width, length):
+        return [list(s) for s in self.sequences]
+
+
+@pytest.mark.parametrize(("width", "length"), [(5, 1), (1, 5), (3, 2), (2, 5)])
+def test_round_time_is_the_slowest_sequence(width, length):
+    """PS-3: T = max over sequences of the sum of their clients' times."""
+    world = dry_world(TIMES)
+    algorithm = PSFL(rounds=4, width=width, length=length)
+    expected, clock = [], 0.0
+    for r in range(4):
+        sequences = algorithm.sampler.draw(world, r, width, length)
+        clock += max(sum(TIMES[k] for k in sequence) for sequence in sequences)
+        expected.append(clock)
+    assert follow(dry_world(TIMES), algorithm) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_model_rides_from_server_over_clients_to_server():
+    world = dry_world(TIMES)
+    follow(world, PSFL(rounds=1, width=2, length=2, sampler=Fixed([3, 1], [0, 2])))
+    sends = spans(world, "site", "peer", "start", kinds=["send"])
+    assert sends == [(-1, 3, 0.0), (-1, 0, 0.0), (0, 2, 0.5), (2, -1, 2.5), (3, 1, 4.0), (1, -1, 5.0)]
+
+
+def quadratic_world(centres):
+    """Client n minimises half |x - centre_n|^2: one squared-loss sample with features 1 and target centre_n."""
+    dimension = centres.shape[1]
+    space = Space("linear", lambda: torch.nn.Linear(1, dimension, bias=False), (1,), torch.float64)
+    count = len(centres)
+    shards = Shards(
+        torch.ones(count, 1, dtype=torch.float64), torch.from_numpy(centres), np.arange(count), np.arange(count + 1)
+    )
+    fleet = Fleet(
+        size=count, compute=Table([1.0] * count), links=FreeLinks(), availability=AlwaysOn(), server=FreeServer()
+    )
+    problem = Problem(space, "quadratic", None, 1, shards)
+    return Simulation(fleet, problem, 3, Ledger())
+
+
+def final_model(world, algorithm):
+    async def main():
+        async for progress in algorithm.run(world):
+            world.round += 1
+        return progress.model
+
+    model = world.loop.run_until_complete(main())
+    Executor(ReferenceTrainer()).run([model])
+    return model.value.numpy()
+
+
+@pytest.mark.parametrize("sequences", [([0, 1, 2, 3],), ([0], [1], [2], [3]), ([0, 1], [2, 3]), ([0, 1, 2], [3])])
+def test_a_round_on_a_quadratic_is_its_closed_form(sequences):
+    """PS-1, PS-2: each visit is x <- x - lr (x - c_n); the ends are averaged without weights."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(4, 3))
+    world = quadratic_world(centres)
+    lr, rounds = 0.3, 3
+    local = LocalSGD(lr=lr, batch=1, steps=1, loss="squared")
+    algorithm = PSFL(rounds=rounds, width=1, length=1, local=local, sampler=Fixed(*sequences))
+
+    x = world.initial_model().value.numpy()
+    for _ in range(rounds):
+        ends = []
+        for sequence in sequences:
+            y = x
+            for n in sequence:
+                y = y - lr * (y - centres[n])
+            ends.append(y)
+        x = np.mean(ends, axis=0)
+    assert final_model(world, algorithm) == pytest.approx(x, abs=1e-12)
+
+
+def test_uniform_sampling_never_repeats_a_client_within_a_round():
+    world = dry_world([1.0] * 30)
+    for r in range(200):
+        chosen = [k for sequence in PSFL().sampler.draw(world, r, 5, 4) for k in sequence]
+        assert len(set(chosen)) == 20
+
+
+def test_uniform_sampling_gives_every_client_every_place_equally_often():
+    """Chi-square of 10 clients over the 6 places of (W, S) = (3, 2); false alarms once in 10,000 seeds."""
+    from scipy.stats import chi2
+
+    world, rounds = dry_world([1.0] * 10), 3000
+    counts = np.zeros((6, 10))
+    for r in range(rounds):
+        for place, client in enumerate(k for s in PSFL().sampler.draw(world, r, 3, 2) for k in s):
+            counts[place, client] += 1
+    statistic = ((counts - rounds / 10) ** 2 / (rounds / 10)).sum(axis=1)
+    assert (statistic < chi2.ppf(1 - 1e-4 / 6, df=9)).all()
+
+
+def test_a_client_that_drops_out_is_passed_over():
+    world = dry_world(TIMES, availability=Dropouts(0.5, seed=1))
+    times = follow(world, PSFL(rounds=20, width=2, length=3))
+    assert len(times) == 20
+    totals = world.ledger.totals()
+    trains = spans(world, "site", kinds=["train"])
+    assert 0 < totals.visits < len(trains) == 120
+
+
+def test_if_everyone_drops_the_model_stays():
+    world = dry_world(TIMES, availability=Dropouts(1.0, seed=1))
+    assert len(follow(world, PSFL(rounds=3, width=2, length=2))) == 3
+    assert world.ledger.totals().visits == 0
+
+
+def test_only_clients_that_are_online_are_drawn():
+    world = dry_world([1.0] * 200, availability=Windows.duty(100.0, 0.5, seed=4))
+
+    async def main():
+        for r in range(30):
+            chosen = draw_clients(world, 10, "cohort", r)
+            assert len(set(chosen)) == 10
+            assert all(world.online(k) for k in chosen)
+            await asyncio.sleep(7.0)
+
+    world.loop.run_until_complete(main())
+
+
+def test_more_clients_than_there_are_is_an_error_before_the_start():
+    with pytest.raises(SettingError, match=r"5\*4 = 20 clients but there are 12"):
+        PSFL(width=5, length=4).check(12)
+
+
+def test_build_is_used():
+    """The quadratic above is no special case: a named model of the same form gives the same space size."""
+    assert Space("logistic", lambda: build("logistic", (3,), 2), (3,)).size == 8

@@ -1,0 +1,117 @@
+"""Results do not depend on how learning was batched: cohort sizes, other runs beside, evaluation, repetition."""
+
+import json
+
+import numpy as np
+import pytest
+
+from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.experiment import perform, plan
+from paceline.worlds.run import Run
+from paceline.worlds.settings import make_settings
+from paceline.worlds.until import Until
+
+SMALL = ["clients=30", "rounds=6", "local.steps=3", "psfl.width=3", "psfl.length=3", "fedbuff.concurrency=8"]
+SMALL += ["fedbuff.buffer=4", "fedavg.width=6", "sfl.length=5", "fedasync.concurrency=7", "fedasync.rounds=25"]
+SMALL += ["fleet.links=rate:2,8", "fleet.latency=0.01", "fleet.watts=5", "fleet.link_watts=1"]
+NAMES = ["fedavg", "sfl", "psfl", "fedbuff", "fedasync"]
+
+
+def run_alone(name, *more, **options):
+    run = Run(make_settings(name, [*SMALL, *more]), **options)
+    drive([run], make_executor(run.settings.executor))
+    assert run.failure is None
+    return run
+
+
+def timeline(run):
+    """Every span, event for event; NaN-free because every power is set."""
+    return run.world.ledger.table().to_pylist()
+
+
+def scores(run, key="loss"):
+    return np.array([row[key] for row in run.rows])
+
+
+@pytest.fixture(scope="module")
+def truth():
+    """Each algorithm by the reference executor, alone."""
+    return {name: run_alone(name, "executor.name=reference", "executor.dtype=float64") for name in NAMES}
+
+
+@pytest.mark.parametrize("cohort", [1, 7, 64])
+@pytest.mark.parametrize("name", NAMES)
+def test_cohort_size_changes_nothing(truth, name, cohort):
+    run = run_alone(name, f"executor.cohort={cohort}", "executor.dtype=float64")
+    assert timeline(run) == timeline(truth[name])
+    assert scores(run) == pytest.approx(scores(truth[name]), rel=1e-9)
+    assert scores(run, "accuracy").tolist() == scores(truth[name], "accuracy").tolist()
+
+
+def test_other_runs_beside_change_nothing(truth):
+    runs = [
+        Run(make_settings(name, [*SMALL, "executor.dtype=float64", f"seed={seed}"]))
+        for seed in (0, 1)
+        for name in NAMES
+    ]
+    executor = make_executor(runs[0].settings.executor)
+    drive(runs, executor)
+    for run in runs[: len(NAMES)]:
+        assert timeline(run) == timeline(truth[run.settings.name])
+        assert scores(run) == pytest.approx(scores(truth[run.settings.name]), rel=1e-9)
+    alone = run_alone("psfl", "seed=1", "executor.dtype=float64")
+    assert timeline(alone) == timeline(runs[len(NAMES) + NAMES.index("psfl")])
+    sequential_waves = 2 * 6 * 5  # two seeds of SFL alone would take rounds * length waves each
+    assert executor.statistics.waves < sequential_waves
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("change", ["every=3", "flush=5", "flush=100000"])
+def test_how_often_values_are_needed_changes_nothing(truth, name, change):
+    run = run_alone(name, change, "executor.dtype=float64")
+    assert timeline(run) == timeline(truth[name])
+    assert run.rows[-1]["loss"] == pytest.approx(truth[name].rows[-1]["loss"], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_observing_every_round_changes_nothing(truth, name):
+    """--until makes the schedule wait for every score; an accuracy that is never reached must leave no trace."""
+    run = run_alone(name, "executor.dtype=float64", until=Until(loss=1e-9))
+    assert timeline(run) == timeline(truth[name])
+    assert scores(run) == pytest.approx(scores(truth[name]), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dry_run_has_the_same_timeline(truth, name):
+    """Bytes, seconds and joules are those of the real run; FLOPs follow nominal data sizes and may differ."""
+    run = run_alone(name, dry=True)
+    keys = ("site", "kind", "lane", "start", "end", "round", "bytes", "joules", "peer")
+    assert [[row[k] for k in keys] for row in timeline(run)] == [
+        [row[k] for k in keys] for row in timeline(truth[name])
+    ]
+
+
+def test_the_same_command_twice_writes_the_same_metrics(tmp_path):
+    for place in ("first", "second"):
+        experiment = plan(["psfl", "fedbuff"], overrides=SMALL, seeds=2, out=tmp_path / place)
+        perform(experiment)
+    files = sorted((tmp_path / "first").glob("*/metrics.jsonl"))
+    assert len(files) == 4
+    for file in files:
+        twin = tmp_path / "second" / file.relative_to(tmp_path / "first")
+        assert file.read_bytes() == twin.read_bytes()
+        assert all(np.isfinite(json.loads(line)["loss"]) for line in file.read_text().splitlines())
+
+
+def test_asynchronous_runs_are_batched_too():
+    """40 fully asynchronous devices with a tenfold spread of speeds: waves of ten and more on average."""
+    settings = make_settings(
+        "fedasync",
+        ["clients=40", "fedasync.concurrency=40", "rounds=800", "every=800", "fleet.times=uniform:0.5,5"],
+    )
+    run = Run(settings)
+    executor = make_executor(settings.executor)
+    drive([run], executor)
+    assert run.failure is None
+    assert executor.statistics.visits >= 800
+    assert executor.statistics.mean_wave >= 10

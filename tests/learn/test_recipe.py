@@ -1,0 +1,128 @@
+"""Recipes: rates by round, how long a visit is, and what cannot be."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.errors import SettingError
+from paceline.learn.draws import draw_batches
+from paceline.learn.recipe import SCHEDULES, LocalSGD
+
+ROUNDS = st.integers(0, 500)
+
+
+# -- schedules ----------------------------------------------------------------------------------------------------
+
+
+@given(ROUNDS)
+def test_schedules_are_what_their_descriptions_say(round):
+    assert LocalSGD(lr=0.3).lr_at(round) == 0.3
+    assert LocalSGD(lr=0.3, schedule="exponential:0.9").lr_at(round) == pytest.approx(0.3 * 0.9**round)
+    assert LocalSGD(lr=0.3, schedule="inverse:10").lr_at(round) == pytest.approx(0.3 * 10 / (10 + round))
+    assert LocalSGD(lr=0.3, schedule="step:0.1,50").lr_at(round) == pytest.approx(0.3 * 0.1 ** (round // 50))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "exponential:0.5", "inverse:3", "step:0.5,2"])
+def test_every_schedule_begins_at_lr_and_never_rises(schedule):
+    rates = [LocalSGD(lr=0.7, schedule=schedule).lr_at(round) for round in range(50)]
+    assert rates[0] == 0.7
+    assert all(later <= earlier for earlier, later in zip(rates, rates[1:], strict=False))
+
+
+def test_a_step_is_taken_at_its_round():
+    recipe = LocalSGD(lr=1.0, schedule="step:0.5,3")
+    assert [recipe.lr_at(round) for round in range(7)] == [1, 1, 1, 0.5, 0.5, 0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["", "cosine", "exponential", "exponential:", "exponential:x", "exponential:1,2", "inverse:0", "inverse:-1",
+     "inverse:nan", "step:0.5", "step:0.5,0", "step:0.5,-2", "step:1,2,3", "constant:3", "Constant"],
+)  # fmt: skip
+def test_an_unknown_schedule_is_refused_with_all_forms(schedule):
+    with pytest.raises(SettingError) as caught:
+        LocalSGD(schedule=schedule)
+    assert repr(schedule) in str(caught.value)
+    assert all(form in str(caught.value) for form in SCHEDULES)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the factor is not checked, and round 0 does not show it: lr becomes < 0 or NaN"
+)
+@pytest.mark.parametrize("schedule", ["exponential:-0.5", "exponential:nan", "step:-1,5", "exponential:inf"])
+def test_a_factor_that_makes_no_rate_is_refused(schedule):
+    with pytest.raises(SettingError):
+        LocalSGD(schedule=schedule)
+
+
+# -- what cannot be -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["lr", "batch", "steps", "epochs", "clip"])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_what_must_be_positive(name, value):
+    with pytest.raises(SettingError, match=rf"local\.{name} is .*greater than 0"):
+        LocalSGD(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["momentum", "weight_decay", "prox", "sam"])
+@pytest.mark.parametrize("value", [-0.1, float("nan")])
+def test_what_must_not_be_negative(name, value):
+    with pytest.raises(SettingError, match=rf"local\.{name} is .*0 or more"):
+        LocalSGD(**{name: value})
+    assert getattr(LocalSGD(**{name: 0.0}), name) == 0.0
+
+
+def test_steps_or_epochs_but_not_both():
+    with pytest.raises(SettingError, match=r"local\.steps=3 and local\.epochs=2: give one of the two"):
+        LocalSGD(steps=3, epochs=2)
+
+
+@pytest.mark.parametrize(
+    ("setting", "hint"), [({"augment": "crop"}, "did you mean 'crop-flip'"), ({"loss": "square"}, "'squared'")]
+)
+def test_unknown_words_name_the_nearest(setting, hint):
+    with pytest.raises(SettingError, match=hint):
+        LocalSGD(**setting)
+
+
+def test_a_recipe_is_a_value():
+    """Recipes are keys: equal ones share a cohort."""
+    assert LocalSGD(lr=0.1, batch=5) == LocalSGD(lr=0.1, batch=5)
+    assert hash(LocalSGD(batch=5)) == hash(LocalSGD(batch=5))
+    assert LocalSGD(batch=5) != LocalSGD(batch=6)
+
+
+# -- lengths ------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(1, 100),
+    st.integers(1, 30),
+    st.one_of(
+        st.just({}),
+        st.builds(lambda n: {"steps": n}, st.integers(1, 60)),
+        st.builds(lambda n: {"epochs": n}, st.integers(1, 5)),
+    ),
+    st.sampled_from([0.0, 0.05]),
+)
+@settings(deadline=None)
+def test_lengths_are_those_of_the_batches_that_are_drawn(size, batch, length, sam):
+    """Costs are booked from ``steps_for`` and ``samples_for`` before anything is drawn: they must be the truth."""
+    recipe = LocalSGD(batch=batch, sam=sam, **length)
+    batches = draw_batches([11], [size], recipe)
+    assert batches.steps_C == [recipe.steps_for(size)]
+    assert recipe.samples_for(size) == batches.real_CSB.sum() * (2 if sam else 1)
+
+
+def test_one_epoch_when_nothing_is_said():
+    assert LocalSGD(batch=10).steps_for(25) == LocalSGD(batch=10, epochs=1).steps_for(25) == 3
+    assert LocalSGD(batch=10).samples_for(25) == 25
+
+
+@pytest.mark.xfail(strict=True, raises=ZeroDivisionError, reason="a client without samples has no rule of its own")
+@pytest.mark.parametrize("length", [{"steps": 3}, {"epochs": 1}])
+def test_a_client_without_samples_does_nothing(length):
+    recipe = LocalSGD(batch=4, **length)
+    assert recipe.samples_for(0) == 0
+    assert draw_batches([1, 2], [0, 5], recipe).real_CSB[0].sum() == 0

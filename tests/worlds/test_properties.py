@@ -1,0 +1,59 @@
+"""Properties of every schedule: spans of one track never overlap, and what is sent is received."""
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.run import Run
+from paceline.worlds.settings import make_settings
+
+times = st.sampled_from(["discrete", "uniform", "exponential", "gaussian", "constant:2", "lognormal:2,1"])
+links = st.sampled_from(["free", "rate:1,5", "rate:uniform,0.1,3/exponential,2"])
+availability = st.sampled_from(["always", "dropout:0.3", "duty:20,0.5", "vanish:0.2,15", "duty:30,0.7+dropout:0.2"])
+algorithm = st.sampled_from(["fedavg", "sfl", "psfl", "fedbuff", "fedasync"])
+
+
+def schedule(name, times, links, availability, seed):
+    words = ["clients=25", "rounds=12", f"seed={seed}", f"fleet.times={times}", f"fleet.links={links}"]
+    words += [f"fleet.availability={availability}", "fleet.latency=0.05", "fedavg.width=8", "sfl.length=4"]
+    run = Run(make_settings(name, words), dry=True)
+    drive([run], make_executor(run.settings.executor))
+    assert run.failure is None, run.failure
+    return run
+
+
+@settings(max_examples=60, deadline=None)
+@given(algorithm, times, links, availability, st.integers(0, 10**6))
+def test_schedules(name, times, links, availability, seed):
+    run = schedule(name, times, links, availability, seed)
+    rows = run.world.ledger.table().to_pylist()
+    assert rows
+    no_track_overlaps(rows)
+    bytes_sent_are_received(rows)
+    totals = run.world.ledger.totals()
+    assert totals.bytes == pytest.approx(sum(r["bytes"] for r in rows if r["kind"] == "send"))
+    assert 0.0 <= totals.idle_share <= 1.0
+    assert all(row["start"] <= row["end"] <= run.world.now() for row in rows)
+
+
+def no_track_overlaps(rows):
+    """Tracks: a site's own work (training, jobs), and each lane of each direction of its links."""
+    tracks = defaultdict(list)
+    for row in rows:
+        if row["end"] > row["start"] and row["kind"] != "wait":
+            kind = "compute" if row["kind"] in ("train", "work") else row["kind"]
+            tracks[row["site"], kind, row["lane"]].append((row["start"], row["end"]))
+    for track, spans in tracks.items():
+        spans.sort()
+        for (_, end), (start, _) in zip(spans, spans[1:], strict=False):
+            assert end <= start, (track, end, start)
+
+
+def bytes_sent_are_received(rows):
+    """Every send has its receive at the other end at the same time."""
+    sent = sorted((r["site"], r["peer"], r["start"], r["end"], r["bytes"]) for r in rows if r["kind"] == "send")
+    got = sorted((r["peer"], r["site"], r["start"], r["end"], r["bytes"]) for r in rows if r["kind"] == "receive")
+    assert sent == got

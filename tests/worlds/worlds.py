@@ -1,0 +1,76 @@
+"""Small worlds for tests: times are given by hand, and nothing is learned unless asked."""
+
+from paceline.learn.models import build
+from paceline.learn.space import Space
+from paceline.ledger import Ledger
+from paceline.system import AlwaysOn, Cost, Fleet, FreeLinks, FreeServer
+from paceline.worlds.problem import Problem
+from paceline.worlds.simulation import Simulation
+
+SPACE = Space("logistic", lambda: build("logistic", (3,), 2), (3,))
+
+
+class Table:
+    """Compute times from a list: times[device], or times[device][visit]."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def cost(self, device, visit, flops):
+        entry = self.times[device]
+        seconds = entry[visit % len(entry)] if isinstance(entry, list | tuple) else entry
+        return Cost(float(seconds), 2.0 * seconds)
+
+    def mean_seconds(self, device, flops):
+        return self.cost(device, 0, flops).seconds
+
+
+class FixedLinks:
+    """Every transfer takes as long."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def cost(self, source, target, size, now):
+        return Cost(self.seconds, 0.5 * self.seconds)
+
+
+def dry_world(times, links=None, availability=None):
+    fleet = Fleet(
+        size=len(times),
+        compute=Table(times),
+        links=links or FreeLinks(),
+        availability=availability or AlwaysOn(),
+        server=FreeServer(),
+    )
+    return Simulation(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=False)
+
+
+def play(world, main):
+    """Run a coroutine in the world's time to its end."""
+    result = world.loop.run_until_complete(main)
+    world.loop.stop_tasks()
+    return result
+
+
+def follow(world, algorithm, rounds=None):
+    """Run an algorithm as a driver would, without evaluation; returns the times of its Progress."""
+
+    async def main():
+        times = []
+        stream = algorithm.run(world)
+        async for _ in stream:
+            world.round += 1
+            times.append(world.now())
+            if rounds is not None and world.round >= rounds:
+                break
+        await stream.aclose()
+        return times
+
+    return play(world, main())
+
+
+def spans(world, *columns, kinds=None):
+    """The ledger's rows as tuples of these columns, in the order they were booked."""
+    rows = world.ledger.table().to_pylist()
+    return [tuple(row[c] for c in columns) for row in rows if kinds is None or row["kind"] in kinds]
