@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import apply, convert, merge, parse_override, read_toml, to_tree
@@ -205,12 +205,19 @@ def test_merge_keeps_both_and_the_second_wins(base, over):
     assert merge(merged, over) == merged
 
 
-@given(TREES, TREES, TREES)
+SETTINGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "seed": st.integers(),
+        "inner": st.dictionaries(st.sampled_from(["rate", "clip"]), st.integers(), max_size=2),
+        "other": st.dictionaries(st.sampled_from(["x", "y"]), st.integers(), max_size=2),
+    },
+)
+
+
+@given(SETTINGS, SETTINGS, SETTINGS)
 def test_merge_is_associative(a, b, c):
-    """A file, a preset and the command line may be joined in any grouping, if groups stay groups."""
-    shapes = [set(leaves(t)) for t in (a, b, c)]
-    clash = any(p != q and p == q[: len(p)] for s in shapes for t in shapes for p in s for q in t)
-    assume(not clash)
+    """A preset, a file and the command line may be joined in any grouping (groups stay groups)."""
     assert merge(merge(a, b), c) == merge(a, merge(b, c))
 
 

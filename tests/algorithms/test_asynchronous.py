@@ -15,7 +15,7 @@ from tests.worlds.worlds import dry_world, follow, spans
 
 
 def test_fedbuff_counts_updates_not_clients():
-    """Two clients of 1 s and one of 3 s, always at work, buffer 2: 2, 4, 7, 9, 11, 14 updates are in at 1, ..., 6 s."""
+    """Two clients of 1 s and one of 3 s, always at work, buffer 2: 2, 4, 7, 9, 11, 14 updates at 1, ..., 6 s."""
     world = dry_world([1.0, 1.0, 3.0])
     assert follow(world, FedBuff(rounds=7, concurrency=3, buffer=2)) == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 6.0]
 
@@ -52,10 +52,12 @@ def test_one_client_alone_is_never_stale():
 def final(world, algorithm):
     async def main():
         stream = algorithm.run(world)
+        models = []
         async for progress in stream:
             world.round += 1
+            models.append(progress.model)
         await stream.aclose()
-        return progress.model
+        return models[-1]
 
     model = world.loop.run_until_complete(main())
     Executor(ReferenceTrainer()).run([model])

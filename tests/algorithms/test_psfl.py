@@ -11,7 +11,6 @@ from paceline.algorithms.psfl import PSFL
 from paceline.errors import SettingError
 from paceline.learn.executor import Executor
 from paceline.learn.job import Shards
-from paceline.learn.models import build
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer
 from paceline.learn.space import Space
@@ -71,9 +70,11 @@ def quadratic_world(centres):
 
 def final_model(world, algorithm):
     async def main():
+        models = []
         async for progress in algorithm.run(world):
             world.round += 1
-        return progress.model
+            models.append(progress.model)
+        return models[-1]
 
     model = world.loop.run_until_complete(main())
     Executor(ReferenceTrainer()).run([model])
@@ -153,8 +154,3 @@ def test_only_clients_that_are_online_are_drawn():
 def test_more_clients_than_there_are_is_an_error_before_the_start():
     with pytest.raises(SettingError, match=r"5\*4 = 20 clients but there are 12"):
         PSFL(width=5, length=4).check(12)
-
-
-def test_build_is_used():
-    """The quadratic above is no special case: a named model of the same form gives the same space size."""
-    assert Space("logistic", lambda: build("logistic", (3,), 2), (3,)).size == 8

@@ -1,5 +1,7 @@
 """Recipes: rates by round, how long a visit is, and what cannot be."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +28,7 @@ def test_schedules_are_what_their_descriptions_say(round):
 def test_every_schedule_begins_at_lr_and_never_rises(schedule):
     rates = [LocalSGD(lr=0.7, schedule=schedule).lr_at(round) for round in range(50)]
     assert rates[0] == 0.7
-    assert all(later <= earlier for earlier, later in zip(rates, rates[1:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(rates))
 
 
 def test_a_step_is_taken_at_its_round():

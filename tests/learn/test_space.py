@@ -1,6 +1,7 @@
 """A parameter space: the flat layout of an architecture, read and written without loss."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -29,7 +30,7 @@ def test_slots_follow_named_parameters_without_gaps():
     borders = [0]
     for _, parameter in named:
         borders.append(borders[-1] + parameter.numel())
-    assert [(slot.start, slot.stop) for slot in made.slots] == list(zip(borders, borders[1:], strict=False))
+    assert [(slot.start, slot.stop) for slot in made.slots] == list(pairwise(borders))
     assert made.size == borders[-1] == 2 * 3 * 9 + 3 + 12 * 5
 
 

@@ -8,7 +8,7 @@ the *round*; learning-rate schedules and the ledger go by it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -40,7 +40,8 @@ T = TypeVar("T")
 class Progress:
     """A new state of the learning."""
 
-    model: Model
+    model: Model | Sequence[Model]
+    """The global model, or every client's own, in the order of the clients."""
     info: Mapping[str, float] = field(default_factory=dict)
     """Numbers about this round that the schedule knows (staleness, participants); they go to the metrics."""
 
@@ -106,8 +107,8 @@ class World(Protocol):
         """Await a learned number to branch on; virtual time stands still."""
         ...
 
-    def evaluate(self, model: Model) -> Measure:
-        """Accuracy and loss on the test set; deferred, never charged."""
+    def evaluate(self, model: Model | Sequence[Model]) -> Measure:
+        """Accuracy and loss on the test set, or the clients' means of their own; deferred, never charged."""
         ...
 
     async def gather(self, branches: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

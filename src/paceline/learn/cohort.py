@@ -54,7 +54,7 @@ class CohortTrainer:
             raise SettingError(f"executor.cohort is {cohort}; it must be 1 or more")
         self.device = torch.device(device)
         self.cohort = cohort
-        self.threads = threads or int(os.environ.get("PACELINE_THREADS", 0)) or os.cpu_count() or 1
+        self.threads = threads or int(os.environ.get("PACELINE_THREADS", "0")) or os.cpu_count() or 1
         self._programs: dict[Space, Program] = {}
         self._resident: dict[int, tuple[Tensor, Tensor]] = {}
         self._graphs = GraphCache()

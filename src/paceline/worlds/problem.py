@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from paceline.data import Dataset, Partition, load, parse_partition
+from paceline.data import Dataset, Partition, load, parse_partition, personal_test_sets
 from paceline.data.registry import parse_name
-from paceline.errors import PartitionError
+from paceline.errors import PartitionError, SettingError
 from paceline.learn.graph import Ghost, Measure, Model
 from paceline.learn.job import Shards
 from paceline.learn.models import build, default_for
@@ -35,6 +36,7 @@ class Problem:
     train_shards: Shards | None = None
     test: tuple[Tensor, Tensor] | None = None
     classes: int = 0
+    seed: int = 0
     _flops: dict[tuple[int, int], float] = field(default_factory=dict)
     _recipes: list[LocalSGD] = field(default_factory=list)
     _initial: dict[int, Model] = field(default_factory=dict)
@@ -59,10 +61,24 @@ class Problem:
         assert self.train_shards is not None, "a dry run has no data"
         return self.train_shards
 
-    def measure(self, model: Model) -> Measure:
-        """The score of a model on the whole test set."""
+    def measure(self, model: Model | Sequence[Model]) -> Measure:
+        """The score of one model on the whole test set, or the mean over clients of each one's own on its own."""
         assert self.test is not None, "a dry run has no data"
-        return Measure([model], *self.test)
+        if isinstance(model, Model):
+            return Measure([model], *self.test)
+        if len(model) != len(self.personal_rows):
+            raise SettingError(
+                f"{len(model)} personal models for {len(self.personal_rows)} clients; give one model per client"
+            )
+        return Measure(model, *self.test, self.personal_rows)
+
+    @cached_property
+    def personal_rows(self) -> list[Tensor]:
+        """Each client's own test rows, in its own proportions of labels."""
+        assert self.partition is not None and self.test is not None, "a dry run has no data"
+        labels, tests = self.shards().y.numpy(), self.test[1].numpy()
+        split = personal_test_sets(self.partition, labels, tests, self.classes, stream(self.seed, "personal test"))
+        return [torch.from_numpy(split[k]) for k in range(len(split))]
 
     def flops(self, client: int, recipe: LocalSGD) -> float:
         """Training FLOPs of one visit: 3 forward passes a sample; NaN where some layer's are not known."""
@@ -100,7 +116,7 @@ def build_problem(
     tensors = tensors_once(dataset)
     shards = Shards(tensors["x_train"], tensors["y_train"], split.indices, split.offsets)
     test = (tensors["x_test"], tensors["y_test"])
-    return Problem(space, dataset, split, 0, shards, test, data.classes)
+    return Problem(space, dataset, split, 0, shards, test, data.classes, seed)
 
 
 @lru_cache(maxsize=4)

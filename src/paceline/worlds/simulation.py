@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import weakref
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -82,7 +82,7 @@ class Simulation:
         """Whether a client could start now."""
         return self._steady or self._reachable(client, self.now()) <= self.now()
 
-    def evaluate(self, model: Model) -> Measure:
+    def evaluate(self, model: Model | Sequence[Model]) -> Measure:
         """Promise a score."""
         measure = self.problem.measure(model)
         self.measures.append((measure, None))
