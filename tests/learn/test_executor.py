@@ -89,7 +89,7 @@ def test_owners_and_rates_share_a_call():
 )
 def test_what_differs_in_more_than_the_rate_does_not(other):
     trainer = Recorder()
-    models = [visit(value(0)), visit(other.pop("start", value(0)), 1, **other)]
+    models = [visit(value(0)), visit(**{"start": value(0), "client": 1} | other)]
     Executor(trainer).run(models)
     assert sorted(len(call) for call in trainer.trained) == [1, 1]
     assert all(model.value is not None for model in models)
@@ -285,7 +285,8 @@ def test_a_measure_of_many_models_each_on_rows_of_its_own(name):
     rows = [torch.tensor([0, 1]), torch.arange(2, 12), torch.tensor([19])]
     measure = Measure(models, SHARDS.x, SHARDS.y, rows)
     x, y = SHARDS.x.numpy(), SHARDS.y.numpy()
-    expected = np.mean([score(m.value.numpy(), x[r], y[r]) for m, r in zip(models, rows, strict=True)], axis=0)
+    pairs = [(model.value.numpy(), own.numpy()) for model, own in zip(models, rows, strict=True)]
+    expected = np.mean([score(model, x[own], y[own]) for model, own in pairs], axis=0)
     Executor(TRAINERS[name]()).run([], [measure])
     assert [measure.result.accuracy, measure.result.loss] == pytest.approx(expected, rel=1e-9)
     assert measure.result.samples == 13

@@ -136,7 +136,7 @@ def test_weights_that_make_no_average():
     for weights in ([0, 0], [1, -1]):
         with pytest.raises(ValueError, match="positive sum"):
             mean(models, weights)
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="zip"):
         mean(models, [1.0])
 
 

@@ -135,9 +135,14 @@ class CohortTrainer:
         )
 
     def _state(self, program: Program, jobs: list[TrainJob]) -> CohortState:
+        moved: dict[int, Tensor] = {}  # a start that many clients share is moved once, and stays one tensor
+
         def packed(values: list[Tensor | None]) -> list[Tensor] | None:
-            given = [v.to(self.device) for v in values if v is not None]
-            return program.pack(given) if given else None
+            given = [v for v in values if v is not None]
+            for v in given:
+                if id(v) not in moved:
+                    moved[id(v)] = v.to(self.device)
+            return program.pack([moved[id(v)] for v in given]) if given else None
 
         recipe = jobs[0].recipe
         starts = [job.start if job.mask is None else job.start * job.mask for job in jobs]

@@ -1,0 +1,121 @@
+"""A run's directory: never overwritten, readable while it grows, valid JSON whatever the numbers."""
+
+import json
+import math
+import platform
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.errors import SettingError
+from paceline.ledger.directory import PACKAGES, RunDirectory, clean, versions
+
+
+def strict(text):
+    """Parse as JSON proper, in which NaN and Infinity are no words."""
+
+    def refuse(word):
+        raise ValueError(f"{word} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def lines(directory):
+    return [strict(line) for line in (directory.path / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_settings_are_there_before_anything_runs(tmp_path):
+    RunDirectory.create(tmp_path / "deep" / "run", {"seed": 3, "fleet": {"size": 5}})
+    held = strict((tmp_path / "deep" / "run" / "settings.json").read_text())
+    assert held["seed"] == 3
+    assert held["fleet"] == {"size": 5}
+    assert held["versions"] == versions()
+
+
+def test_versions_name_what_can_change_a_number():
+    found = versions()
+    assert found["python"] == platform.python_version()
+    assert set(found) == {"python", *PACKAGES}
+    assert found["numpy"] == np.__version__
+
+
+def test_a_package_that_is_not_installed_is_named_all_the_same(monkeypatch):
+    monkeypatch.setattr("paceline.ledger.directory.PACKAGES", ("no-such-package-anywhere",))
+    assert versions()["no-such-package-anywhere"] == "not installed"
+
+
+def test_a_run_is_never_overwritten(tmp_path):
+    first = RunDirectory.create(tmp_path / "run", {"seed": 1})
+    first.metric({"round": 0})
+    first.finish({"status": "done"})
+    before = {path.name: path.read_text() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(SettingError, match="already holds a run; choose another --out"):
+        RunDirectory.create(tmp_path / "run", {"seed": 2})
+    assert {path.name: path.read_text() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_an_interrupted_run_is_not_overwritten_either(tmp_path):
+    RunDirectory.create(tmp_path / "run", {"seed": 1})
+    with pytest.raises(SettingError):
+        RunDirectory.create(tmp_path / "run", {"seed": 1})
+
+
+def test_an_empty_directory_may_be_used(tmp_path):
+    assert RunDirectory.create(tmp_path, {}).spans == tmp_path / "spans.parquet"
+
+
+def test_lines_are_on_disk_as_they_come(tmp_path):
+    directory = RunDirectory.create(tmp_path / "run", {})
+    for k in range(3):
+        directory.metric({"round": k, "accuracy": k / 4})
+        assert lines(directory) == [{"round": j, "accuracy": j / 4} for j in range(k + 1)]
+    assert not (tmp_path / "run" / "summary.json").exists()
+    directory.finish({"rounds": 3})
+    assert len(lines(directory)) == 3
+    assert strict((tmp_path / "run" / "summary.json").read_text()) == {"rounds": 3}
+
+
+def test_a_run_without_rows_is_complete(tmp_path):
+    directory = RunDirectory.create(tmp_path / "run", {})
+    directory.finish({"best": math.nan})
+    assert lines(directory) == []
+    assert strict((tmp_path / "run" / "summary.json").read_text()) == {"best": None}
+
+
+def test_what_is_no_number_becomes_null(tmp_path):
+    directory = RunDirectory.create(tmp_path / "run", {})
+    directory.metric({"a": math.nan, "b": math.inf, "c": {"d": -math.inf, "e": 1.5}, "f": "NaN", "g": np.nan})
+    directory.finish({})
+    assert lines(directory) == [{"a": None, "b": None, "c": {"d": None, "e": 1.5}, "f": "NaN", "g": None}]
+
+
+VALUES = st.recursive(
+    st.one_of(st.floats(), st.integers(), st.booleans(), st.none(), st.text(max_size=5)),
+    lambda inside: st.dictionaries(st.text(max_size=3), inside, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(VALUES)
+def test_clean_is_json_and_keeps_every_number(value):
+    def same(a, b):
+        if isinstance(a, dict):
+            return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+        if isinstance(a, float) and not math.isfinite(a):
+            return b is None
+        return a == b
+
+    assert same(value, strict(json.dumps(clean(value))))
+
+
+@pytest.mark.xfail(strict=True, reason="clean looks into dictionaries but not into lists")
+def test_lists_are_cleaned_too():
+    assert strict(json.dumps(clean({"a": [math.nan, 1.0]}))) == {"a": [None, 1.0]}
+
+
+@pytest.mark.xfail(strict=True, reason="settings are written without being cleaned")
+def test_settings_are_json_too(tmp_path):
+    RunDirectory.create(tmp_path / "run", {"until": math.inf})
+    assert strict((tmp_path / "run" / "settings.json").read_text())["until"] is None
