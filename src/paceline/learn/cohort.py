@@ -36,6 +36,8 @@ R = TypeVar("R")
 
 CACHE_BYTES = 8 << 20
 """Weights of a CPU cohort: about an L2 cache, where the batched product stays fast."""
+SHARED_FLOPS = 4e6
+"""Forward FLOPs of a step below which one core is faster than two that must meet."""
 LARGEST = 512
 SCORED_TOGETHER = 32
 GPU_STEP_FLOPS = 5e9
@@ -72,7 +74,10 @@ class CohortTrainer:
         plan = self._plan(program, jobs)
         size = self._cohort_size(program, jobs)
         chunks = [slice(k, min(k + size, len(jobs))) for k in range(0, len(jobs), size)]
-        cohorts = self._map(program, lambda part: self._train_cohort(program, jobs[part], plan.part(part)), chunks)
+        work = size * jobs[0].recipe.batch * jobs[0].space.flops
+        cohorts = self._map(
+            program, work, lambda part: self._train_cohort(program, jobs[part], plan.part(part)), chunks
+        )
         trained = [one for cohort in cohorts for one in cohort]
         return [one for _, one in sorted(zip(order, trained, strict=True), key=lambda pair: pair[0])]
 
@@ -175,22 +180,27 @@ class CohortTrainer:
         personal = sorted(lengths, key=lambda k: lengths[k])  # similar lengths together: little padding
         size = 1 if self.device.type == "cpu" and not program.batches_convolutions else SCORED_TOGETHER
         groups = [[k] for k in whole] + [personal[k : k + size] for k in range(0, len(personal), size)]
-        scored = self._map(program, lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups)
+        work = len(jobs[0].y) * jobs[0].space.flops
+        scored = self._map(
+            program, work, lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups
+        )
         places = [k for group in groups for k in group]
         flat = [score for group in scored for score in group]
         return [score for _, score in sorted(zip(places, flat, strict=True), key=lambda pair: pair[0])]
 
     # -- threads --------------------------------------------------------------------------------------------
 
-    def _map(self, program: Program, function: Callable[[T], R], items: list[T]) -> list[R]:
+    def _map(self, program: Program, flops: float, function: Callable[[T], R], items: list[T]) -> list[R]:
         """One after the other with all cores for matrix products; one a thread, a core each, for convolutions.
+
+        ``flops`` is the work of one step of one item: tiny ones are not worth a second core.
 
         Threads of Python hand the interpreter lock to each other at every operation. That costs more than it gains
         when operations take tens of microseconds, as batched products do, and little when they take hundreds.
         """
         alone = program.batches_convolutions or len(items) == 1 or self.threads == 1
         if self.device.type != "cpu" or alone:
-            torch.set_num_threads(self.threads)
+            torch.set_num_threads(self.threads if flops > SHARED_FLOPS else 1)
             return [function(item) for item in items]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "paceline", initializer=lambda: torch.set_num_threads(1))

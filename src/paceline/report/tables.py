@@ -26,19 +26,22 @@ class _Column:
     unreached: bool = False
 
 
-_COLUMNS = (
-    _Column(title="accuracy", keys=("accuracy",), form=percent, best=max),
-    _Column(title="rounds", keys=("rounds",), form=number),
-    _Column(title="visits", keys=("visits",), form=number),
-    _Column(title="virtual time", keys=("time",), form=seconds),
-    _Column(title="traffic", keys=("bytes",), form=size),
-    _Column(title="busiest site", keys=("busiest_bytes",), form=size),
-    _Column(title="energy", keys=("joules",), form=energy),
-    _Column(title="idle", keys=("idle_share",), form=percent, best=min),
+_TARGET = (
     _Column(title="time to target", keys=("target", "time"), form=seconds, best=min, unreached=True),
     _Column(title="traffic to target", keys=("target", "bytes"), form=size, best=min, unreached=True),
     _Column(title="rounds to target", keys=("target", "rounds"), form=number, unreached=True),
-    _Column(title="computed in", keys=("seconds",), form=seconds),
+)
+_WHOLE = (
+    _Column(title="virtual time", keys=("time",), form=seconds),
+    _Column(title="traffic", keys=("bytes",), form=size),
+    _Column(title="rounds", keys=("rounds",), form=number),
+)
+_REST = (
+    _Column(title="visits", keys=("visits",), form=number),
+    _Column(title="busiest site", keys=("busiest_bytes",), form=size),
+    _Column(title="energy", keys=("joules",), form=energy),
+    _Column(title="idle", keys=("idle_share",), form=percent, best=min),
+    _Column(title="accuracy", keys=("accuracy",), form=percent, best=max),
 )
 
 
@@ -53,7 +56,10 @@ class Comparison:
 
 def compared(groups: Sequence[Group]) -> Comparison:
     """One row per algorithm; figures nobody has are left out."""
-    columns = [column for column in _COLUMNS if any(_values(group, column) for group in groups)]
+    # A run ends at its target: where all arrive, the whole costs as much as the way there.
+    arrived = all(run.figure("target", "time") is not None for group in groups for run in group.runs)
+    wanted = (*_TARGET, *(() if arrived else _WHOLE), *_REST)
+    columns = [column for column in wanted if any(_values(group, column) for group in groups)]
     rows, best = [], set()
     for place, group in enumerate(groups):
         rows.append(
