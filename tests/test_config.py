@@ -144,17 +144,14 @@ def test_a_choice_from_a_file(value):
     assert apply(Outer(), {"inner": {"augment": value}}).inner.augment == value
 
 
-@pytest.mark.xfail(strict=True, reason="none is read as None before the type is known, so this choice cannot be made")
 def test_a_choice_called_none():
     assert settled("inner.augment=none").inner.augment == "none"
 
 
-@pytest.mark.xfail(strict=True, reason="none is read as None before the type is known, and becomes the text 'None'")
 def test_the_text_none_where_none_may_not_be():
     assert settled("name=none").name == "none"
 
 
-@pytest.mark.xfail(strict=True, reason="True == 1, so it passes for the choice 1")
 def test_true_is_no_choice_among_numbers():
     with pytest.raises(SettingError):
         convert(True, Literal[1, 2], "level")
@@ -261,9 +258,6 @@ def test_a_damaged_file_is_named_with_the_place(tmp_path):
         read_toml(path)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=(OSError, UnicodeDecodeError), reason="only two kinds of failure are explained"
-)
 @pytest.mark.parametrize("kind", ["directory", "not text"])
 def test_what_is_no_text_file_is_a_setting_error(tmp_path, kind):
     path = tmp_path

@@ -42,6 +42,8 @@ def read_toml(path: Path) -> Tree:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise SettingError(f"no settings file at {path}") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SettingError(f"{path} cannot be read as a settings file: {problem}") from None
     except tomllib.TOMLDecodeError as problem:
         raise SettingError(f"{path} is not valid TOML: {problem}") from None
 
@@ -79,8 +81,10 @@ def convert(value: Any, kind: Any, name: str) -> Any:
     origin, options = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         return None if value is None else convert(value, next(k for k in options if k is not type(None)), name)
+    if value is None and (kind is str or origin is typing.Literal):
+        value = "none"  # the word, where nothing cannot be meant
     if origin is typing.Literal:
-        if value in options:
+        if any(value == option and type(value) is type(option) for option in options):
             return value
         raise SettingError(f"{name} is {value!r}; {nearest(str(value), map(str, options))}")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

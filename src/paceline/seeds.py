@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import operator
 from statistics import NormalDist
 
 import numpy as np
@@ -38,8 +39,9 @@ def stream(seed: int, *path: Address) -> np.random.Generator:
 
 
 def _digest(seed: int, path: tuple[Address, ...]) -> bytes:
-    # repr keeps 1 and "1" apart and puts a boundary between the parts.
-    return hashlib.blake2b(repr((int(seed), *path)).encode(), digest_size=16).digest()
+    # repr keeps 1 and "1" apart and puts a boundary between the parts; a NumPy integer is the integer it holds.
+    parts = [part if isinstance(part, str) else operator.index(part) for part in (seed, *path)]
+    return hashlib.blake2b(repr(tuple(parts)).encode(), digest_size=16).digest()
 
 
 def mix(key: int, *parts: int) -> int:
@@ -66,12 +68,12 @@ def mix_array(key: int | NDArray[np.uint64], part: NDArray[np.integer]) -> NDArr
 
 def uniform(key: int, *parts: int) -> float:
     """A draw from the open interval (0, 1) at this address."""
-    return ((mix(key, *parts) >> 11) + 0.5) * 2.0**-53
+    return ((mix(key, *parts) >> 12) + 0.5) * 2.0**-52
 
 
 def uniform_array(key: int | NDArray[np.uint64], part: NDArray[np.integer]) -> NDArray[np.float64]:
     """``uniform`` over an array of parts."""
-    return ((mix_array(key, part) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return ((mix_array(key, part) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def normal(key: int, *parts: int) -> float:

@@ -196,9 +196,6 @@ def test_two_precisions_of_one_data_set():
         assert trainer._data(shards, dense(dtype=dtype))[0].dtype == dtype
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the cache goes by id(x) without holding x: a freed tensor's number comes back with new data"
-)
 def test_data_sets_that_come_and_go():
     """Each data set is dropped before the next is made, so that Python may use its address again."""
     space, trainer = dense(), CohortTrainer()

@@ -243,9 +243,6 @@ def test_each_run_reports_its_own_divergences():
     assert list(executor.run([visit(value(0), owner="B")])) == ["B"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="groups are told apart by x alone: the second owner trains on the first's labels"
-)
 def test_shards_that_share_features_but_not_labels():
     flipped = Shards(SHARDS.x, 1 - SHARDS.y, SHARDS.indices, SHARDS.offsets)
     start = Model(SPACE, SPACE.initial(0))
@@ -324,7 +321,6 @@ def test_test_sets_and_spaces_are_kept_apart():
     assert [len(call) for call in trainer.evaluated] == [1, 1, 1]
 
 
-@pytest.mark.xfail(strict=True, reason="measures are grouped by x alone, and a group is scored on the first one's y")
 def test_measures_that_share_features_but_not_labels():
     model = Model(SPACE, SPACE.initial(1))
     rows = [torch.arange(20)]

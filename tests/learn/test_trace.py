@@ -347,13 +347,11 @@ WRONG = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="layer_program takes these modules for something they are not")
 @pytest.mark.parametrize("name", WRONG)
 def test_modules_that_look_like_known_ones(name):
     assert_right(space_of(*WRONG[name]))
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="layer_program takes for granted that a tensor comes out")
 @pytest.mark.parametrize(
     "function", [lambda m, x: (m.a(x), x), lambda m, x: {"scores": m.a(x)}], ids=["two", "a dict"]
 )
@@ -362,7 +360,6 @@ def test_what_is_no_single_tensor_is_refused_with_a_reason(function):
         compile_program(space_of(lambda: Forward(function, a=nn.Linear(6, 3))))
 
 
-@pytest.mark.xfail(strict=True, raises=RuntimeError, reason="autograd.grad without allow_unused")
 def test_the_reference_trains_a_module_with_an_unused_parameter():
     """The cohort does: an unused parameter has gradient 0 and stays (a weight decay apart)."""
     space = space_of(*GENERAL["a parameter that is never used"])

@@ -110,12 +110,10 @@ def test_clean_is_json_and_keeps_every_number(value):
     assert same(value, strict(json.dumps(clean(value))))
 
 
-@pytest.mark.xfail(strict=True, reason="clean looks into dictionaries but not into lists")
 def test_lists_are_cleaned_too():
     assert strict(json.dumps(clean({"a": [math.nan, 1.0]}))) == {"a": [None, 1.0]}
 
 
-@pytest.mark.xfail(strict=True, reason="settings are written without being cleaned")
 def test_settings_are_json_too(tmp_path):
     RunDirectory.create(tmp_path / "run", {"until": math.inf})
     assert strict((tmp_path / "run" / "settings.json").read_text())["until"] is None

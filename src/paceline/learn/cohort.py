@@ -58,7 +58,7 @@ class CohortTrainer:
         self.cohort = cohort
         self.threads = threads or int(os.environ.get("PACELINE_THREADS", "0")) or os.cpu_count() or 1
         self._programs: dict[Space, Program] = {}
-        self._resident: dict[int, tuple[Tensor, Tensor]] = {}
+        self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Shards]] = {}
         self._graphs = GraphCache()
         self._pool: ThreadPoolExecutor | None = None
 
@@ -164,11 +164,13 @@ class CohortTrainer:
 
     def _data(self, shards: Shards, space: Space) -> tuple[Tensor, Tensor]:
         """The shards' samples on the device, moved once."""
-        held = self._resident.get(id(shards.x))
-        if held is None or held[0].dtype != space.dtype:
-            held = (shards.x.to(self.device, space.dtype), shards.y.to(self.device))
-            self._resident[id(shards.x)] = held
-        return held
+        key = (id(shards.x), id(shards.y), space.dtype)
+        held = self._resident.get(key)
+        if held is None:
+            # The originals are held too: a freed tensor's id would come back with other data.
+            moved = (shards.x.to(self.device, space.dtype), shards.y.to(self.device))
+            held = self._resident[key] = (*moved, shards)
+        return held[0], held[1]
 
     # -- evaluation -----------------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ class Executor:
             assert isinstance(visit, Visit)
             # The rate is a number per client, so recipes that differ in nothing else share a group.
             shape = replace(visit.recipe, lr=1.0, schedule="constant")
-            groups[model.space, shape, id(visit.shards.x), visit.extras].append(model)
+            groups[model.space, shape, id(visit.shards.x), id(visit.shards.y), visit.extras].append(model)
         for group in groups.values():
             results = self.trainer.train([_job(model) for model in group])
             self.statistics.waves += 1
@@ -87,7 +87,7 @@ class Executor:
                 assert model.value is not None
                 rows = None if measure.rows is None else measure.rows[k]
                 job = EvalJob(model.space, model.value, measure.x, measure.y, rows)
-                by_space[model.space, id(measure.x)].append((number, job))
+                by_space[model.space, id(measure.x), id(measure.y)].append((number, job))
         scores: dict[int, list[Score]] = defaultdict(list)
         for entries in by_space.values():
             found = self.trainer.evaluate([job for _, job in entries])

@@ -26,6 +26,8 @@ class Shards:
     offsets: NDArray[np.int64]
 
     def __post_init__(self) -> None:
+        if len(empty := np.flatnonzero(np.diff(self.offsets) < 1)):
+            raise DataError(f"client {empty[0]} owns no samples; every client needs at least one to train on")
         if self.x.is_floating_point() and not torch.isfinite(self.x).all():
             raise DataError("training features hold NaN or infinity; clean the data before training on it")
 

@@ -34,8 +34,8 @@ def _shift(z: Tensor, bits: int) -> Tensor:
 
 
 def uniform(key: Tensor) -> Tensor:
-    """A float32 in (0, 1) from each key; 24 bits, so exactly representable."""
-    return (_shift(key, 40).to(torch.float32) + 0.5) * 2.0**-24
+    """A float32 in the open interval (0, 1) from each key; 23 bits and a half, so exactly representable."""
+    return (_shift(key, 41).to(torch.float32) + 0.5) * 2.0**-23
 
 
 def integers(key: Tensor, high: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,8 +50,8 @@ class LocalSGD:
             raise SettingError(f"local.steps={self.steps} and local.epochs={self.epochs}: give one of the two")
         for name in ("lr", "batch", "steps", "epochs", "clip"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise SettingError(f"local.{name} is {value}; it must be greater than 0")
+            if value is not None and not 0 < value < math.inf:
+                raise SettingError(f"local.{name} is {value}; it must be a number greater than 0")
         for name in ("momentum", "weight_decay", "prox", "sam"):
             if not getattr(self, name) >= 0:
                 raise SettingError(f"local.{name} is {getattr(self, name)}; it must be 0 or more")
@@ -68,11 +69,11 @@ class LocalSGD:
             match name, numbers:
                 case "constant", []:
                     return self.lr
-                case "exponential", [factor]:
+                case "exponential", [factor] if 0 < factor < math.inf:
                     return float(self.lr * factor**round)
                 case "inverse", [period] if period > 0:
                     return self.lr / (1 + round / period)
-                case "step", [factor, every] if every > 0:
+                case "step", [factor, every] if every > 0 and 0 < factor < math.inf:
                     return float(self.lr * factor ** (round // every))
         except ValueError:
             pass
@@ -90,7 +91,7 @@ class LocalSGD:
         if self.steps is None:
             seen = (self.epochs or 1) * samples
         else:
-            per_epoch = -(-samples // self.batch)
+            per_epoch = max(1, -(-samples // self.batch))
             epochs, rest = divmod(self.steps, per_epoch)
             seen = epochs * samples + min(rest * self.batch, samples)
         return seen * (2 if self.sam else 1)

@@ -51,7 +51,7 @@ def train_one(job: TrainJob) -> Trained:
         set_keys(model, dropout_key(key, step)[0])
 
         loss = loss_of(model, weights, x, y, recipe.loss)
-        gradients = torch.autograd.grad(loss, flat)
+        gradients = torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True)
         if recipe.sam:
             gradients = _sam_gradients(model, weights, x, y, gradients, job)
         with torch.no_grad():
@@ -87,7 +87,8 @@ def _sam_gradients(
         name: (w + scale * g).detach().requires_grad_()
         for (name, w), g in zip(weights.items(), gradients, strict=True)
     }
-    return torch.autograd.grad(loss_of(model, there, x, y, job.recipe.loss), list(there.values()))
+    loss = loss_of(model, there, x, y, job.recipe.loss)
+    return torch.autograd.grad(loss, list(there.values()), allow_unused=True, materialize_grads=True)
 
 
 def loss_of(model: nn.Module, weights: dict[str, Tensor], x: Tensor, y: Tensor, loss: str) -> Tensor:

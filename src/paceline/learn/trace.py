@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,12 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from paceline.errors import ModelError
 from paceline.learn import layers
-from paceline.learn.dropout import AddressedDropout
+from paceline.learn.dropout import AddressedDropout, set_keys
 from paceline.learn.program import Batch, LayerProgram, Node, Program
 from paceline.learn.space import Space
 from paceline.learn.vmapped import VmapProgram
@@ -27,6 +28,10 @@ PLAIN_MODULES = (
 PLAIN_FUNCTIONS: set[Callable[..., Any]] = {torch.tanh, torch.sigmoid, F.gelu, F.silu, F.tanh, F.sigmoid}
 
 
+AGREEMENT = 1e-3
+"""Relative difference of gradients that float32 rounding explains, with much to spare."""
+
+
 class Unknown(Exception):
     """A piece that ``layers.py`` has no batched form of."""
 
@@ -37,11 +42,18 @@ class _Tracer(fx.Tracer):
 
 
 def compile_program(space: Space) -> Program:
-    """The fastest program that can run this architecture; ModelError if none can."""
+    """The fastest program that can run this architecture; ModelError if none can.
+
+    A traced program is compared with autograd on random numbers before it is trusted: a module may look like the
+    layers we know and mean something else.
+    """
     try:
-        return layer_program(space)
+        program = layer_program(space)
+        if agrees_with_autograd(program):
+            return program
     except Unknown:
-        return _probed(VmapProgram(space))
+        pass
+    return _probed(VmapProgram(space))
 
 
 def layer_program(space: Space) -> LayerProgram:
@@ -58,12 +70,14 @@ def layer_program(space: Space) -> LayerProgram:
     used: list[int] = []
     for item in graph.nodes:
         if item.op == "placeholder":
+            if places:
+                raise Unknown("more than one input")
             places[item] = 0
             continue
         inputs = [arg for arg in item.args if isinstance(arg, fx.Node)]
         if item.op == "output":
-            if places[inputs[0]] != len(nodes):
-                raise Unknown("output is not the last value")
+            if len(inputs) != 1 or places[inputs[0]] != len(nodes):
+                raise Unknown("output is not the one last value")
             break
         layer = _layer(item, modules, number)
         sources = tuple(places[arg] for arg in inputs)
@@ -77,6 +91,9 @@ def layer_program(space: Space) -> LayerProgram:
         trained[len(nodes)] = nodes[-1].wanted or bool(parameters)
     if sorted(used) != list(range(len(space.slots))):
         raise Unknown("some parameter is unused or used twice")
+    read = {source for node in nodes for source in node.inputs}
+    if not read >= set(range(1, len(nodes))):
+        raise Unknown("some value is never used")
     images = frozenset(n.layer.weight for n in nodes if isinstance(n.layer, layers.Convolution))
     return LayerProgram(space, tuple(_pool_first(nodes)), images)
 
@@ -110,7 +127,12 @@ def _layer(item: fx.Node, modules: dict[str, nn.Module], number: dict[str, int])
 
 def _function_layer(item: fx.Node) -> layers.Layer:
     target, args = item.target, item.args
-    if target in (operator.add, torch.add) and len(args) == 2 and all(isinstance(a, fx.Node) for a in args):
+    if (
+        target in (operator.add, torch.add)
+        and len(args) == 2
+        and not item.kwargs
+        and all(isinstance(a, fx.Node) for a in args)
+    ):
         return layers.Add()
     if target in (torch.relu, F.relu):
         return layers.Rectifier()
@@ -123,6 +145,11 @@ def _function_layer(item: fx.Node) -> layers.Layer:
 
 def _module_layer(name: str, module: nn.Module, number: dict[str, int]) -> layers.Layer | None:
     weight, bias = number.get(f"{name}.weight"), number.get(f"{name}.bias")
+    if any(f"{name}.{own}" not in number for own, _ in module.named_parameters(recurse=False)):
+        raise Unknown(f"{name} shares a parameter with another module")
+    if getattr(module, "inplace", False) and isinstance(module, PLAIN_MODULES):
+        module = copy.deepcopy(module)
+        module.inplace = False
     match module:
         case nn.Identity():
             return None
@@ -164,6 +191,39 @@ def _padding(module: nn.Conv2d) -> tuple[int, int]:
             raise Unknown("'same' padding of an even kernel is lopsided")
         return dh * (kh - 1) // 2, dw * (kw - 1) // 2
     return _pair(module.padding)
+
+
+def agrees_with_autograd(program: LayerProgram) -> bool:
+    """Whether the gradients of two clients on random samples are those of plain autograd."""
+    space = program.space
+    generator = torch.Generator().manual_seed(0)
+    x_CB = torch.randn(2, 3, *space.shape, generator=generator, dtype=space.dtype)
+    flats = [space.initial(0), space.initial(1)]
+    together = [[0, 1]] if program.groupable else [[0], [1]]
+    try:
+        true = [_autograd(space, flat, x, key) for key, (flat, x) in enumerate(zip(flats, x_CB, strict=True))]
+        found = [g for lane in together for g in _lane_gradients(program, [flats[k] for k in lane], x_CB[lane], lane)]
+    except Exception:  # whatever a module that is not what it seems may raise
+        return False
+    return all((f - t).norm() <= AGREEMENT * t.norm() for f, t in zip(found, true, strict=True))
+
+
+def _lane_gradients(program: LayerProgram, flats: list[Tensor], x_CB: Tensor, keys: list[int]) -> list[Tensor]:
+    params, grads = program.pack(flats), program.pack(flats)
+    weight_CB = torch.full(x_CB.shape[:2], 1 / x_CB.shape[1], dtype=x_CB.dtype)
+    labels = torch.zeros(weight_CB.numel(), dtype=torch.int64)
+    batch = Batch(x_CB.flatten(0, 1).clone(), labels, weight_CB, torch.tensor(keys))
+    with torch.no_grad():
+        program.gradients(params, grads, batch, "cross_entropy")
+    return list(program.unpack(grads))
+
+
+def _autograd(space: Space, flat: Tensor, x_B: Tensor, key: int) -> Tensor:
+    weights = {name: w.clone().requires_grad_() for name, w in space.unflatten(flat).items()}
+    set_keys(space.module.train(), torch.tensor(key))
+    scores = torch.func.functional_call(space.module, weights, (x_B.clone(),))
+    loss = F.cross_entropy(scores, torch.zeros(len(x_B), dtype=torch.int64))
+    return torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, list(weights.values()))])
 
 
 def _probed(program: VmapProgram) -> VmapProgram:

@@ -29,7 +29,7 @@ class RunDirectory:
         if (path / "settings.json").exists():
             raise SettingError(f"{path} already holds a run; choose another --out, or move it away")
         path.mkdir(parents=True, exist_ok=True)
-        _write(path / "settings.json", {**settings, "versions": versions()})
+        _write(path / "settings.json", clean({**settings, "versions": versions()}))
         return cls(path)
 
     @property
@@ -69,6 +69,8 @@ def clean(value: Any) -> Any:
     """NaN and infinity have no place in JSON: they become null."""
     if isinstance(value, Mapping):
         return {key: clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

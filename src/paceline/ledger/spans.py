@@ -104,6 +104,7 @@ class Ledger:
     wait_seconds: float = 0.0
     _chunks: list[pa.Table] = field(default_factory=list)
     _writer: Any = None
+    _closed: bool = False
     _traffic: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1024))
     """Bytes by site; site s is at s + _servers."""
     _servers: int = 64
@@ -165,7 +166,7 @@ class Ledger:
             visits=self.visits,
             bytes=self.bytes,
             busiest_bytes=float(self._traffic[busiest]),
-            busiest_site=busiest - self._servers,
+            busiest_site=busiest - self._servers if self._traffic[busiest] else NOBODY,
             flops=self.flops,
             joules=self.joules,
             busy_seconds=self.busy_seconds,
@@ -180,11 +181,12 @@ class Ledger:
     def close(self) -> None:
         """Write what is left; the file is complete afterwards."""
         self._flush()
-        if self.path is not None and self._writer is None:
+        if self.path is None or self._closed:
+            return
+        if self._writer is None:
             self._open(self.path)
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        self._writer.close()
+        self._closed = True
 
     # -- columns ----------------------------------------------------------------------------------------------
 
@@ -218,9 +220,10 @@ class Ledger:
         self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
 
     def _count_traffic(self, site: NDArray[np.int64], size: NDArray[np.float64]) -> None:
+        if (lowest := -int(site.min())) > self._servers:
+            self._traffic = np.concatenate([np.zeros(lowest - self._servers), self._traffic])
+            self._servers = lowest
         needed = int(site.max()) + self._servers + 1
         if needed > len(self._traffic):
-            grown = np.zeros(max(needed, 2 * len(self._traffic)))
-            grown[: len(self._traffic)] = self._traffic
-            self._traffic = grown
+            self._traffic = np.concatenate([self._traffic, np.zeros(max(needed, 2 * len(self._traffic)))])
         np.add.at(self._traffic, site + self._servers, size)
