@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 CACHE_BYTES = 8 << 20
 """Weights of a CPU cohort: about an L2 cache, where the batched product stays fast."""
-SHARED_FLOPS = 4e6
+SHARED_FLOPS = 1e7
 """Forward FLOPs of a step below which one core is faster than two that must meet."""
 LARGEST = 512
 SCORED_TOGETHER = 32
@@ -200,9 +200,10 @@ class CohortTrainer:
         Threads of Python hand the interpreter lock to each other at every operation. That costs more than it gains
         when operations take tens of microseconds, as batched products do, and little when they take hundreds.
         """
-        alone = program.batches_convolutions or len(items) == 1 or self.threads == 1
-        if self.device.type != "cpu" or alone:
-            torch.set_num_threads(self.threads if flops > SHARED_FLOPS else 1)
+        dense = program.batches_convolutions
+        if self.device.type != "cpu" or dense or len(items) == 1 or self.threads == 1:
+            # Small convolutions meet so often inside one call that on a busy machine sharing them is a disaster.
+            torch.set_num_threads(self.threads if dense and flops > SHARED_FLOPS else 1)
             return [function(item) for item in items]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "paceline", initializer=lambda: torch.set_num_threads(1))
@@ -231,12 +232,14 @@ def run_steps(program: Program, state: CohortState, plan: StepPlan) -> Tensor:
     same_rate = len(set(plan.rates_C)) == 1
     lr_C = plan.lr_C()
     total_C = torch.zeros_like(lr_C)
-    for step in range(plan.steps):
+    every_step = zip(plan.rows_CSB.unbind(1), plan.weight_CSB.unbind(1), strict=True)
+    for step, (rows_CB, weight_CB) in enumerate(every_step):
         active = sum(s > step for s in plan.steps_C)
-        part = state if active == len(plan.steps_C) else state.first(active)
-        batch = make_batch(
-            plan, plan.rows_CSB[:active, step], plan.weight_CSB[:active, step], plan.key_C[:active], step
-        )
         lr = plan.rates_C[0] if same_rate else lr_C[:active]
-        total_C[:active] += sgd_step(program, part, batch, plan.recipe, lr)
+        if active == len(plan.steps_C):
+            batch = make_batch(plan, rows_CB, weight_CB, plan.key_C, step)
+            total_C += sgd_step(program, state, batch, plan.recipe, lr)
+        else:
+            batch = make_batch(plan, rows_CB[:active], weight_CB[:active], plan.key_C[:active], step)
+            total_C[:active] += sgd_step(program, state.first(active), batch, plan.recipe, lr)
     return plan.mean_loss(total_C)

@@ -87,11 +87,11 @@ class StepPlan:
 def make_batch(plan: StepPlan, rows_CB: Tensor, weight_CB: Tensor, key_C: Tensor, step: int | Tensor) -> Batch:
     """Gather one step's samples, augmented, with the step's dropout keys."""
     rows = rows_CB.reshape(-1)
-    samples = plan.x[rows]
+    samples = plan.x.index_select(0, rows)
     keys = dropout_key(key_C, step) if plan.drops else None
     if plan.recipe.augment == "crop-flip":
         samples = crop_and_flip(samples, draw_crops(key_C, step, rows_CB.shape[1]))
-    return Batch(samples, plan.y[rows], weight_CB, keys)
+    return Batch(samples, plan.y.index_select(0, rows), weight_CB, keys)
 
 
 def sgd_step(program: Program, state: CohortState, batch: Batch, recipe: LocalSGD, lr: float | Tensor) -> Tensor:

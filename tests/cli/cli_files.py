@@ -1,0 +1,27 @@
+"""Reading what a run leaves behind."""
+
+import json
+
+import pyarrow.parquet as pq
+
+
+def metrics(directory):
+    """Every row of a run's metrics; a line that is cut short is an error."""
+    return [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+
+
+def summary(directory):
+    return json.loads((directory / "summary.json").read_text())
+
+
+def settings(directory):
+    return json.loads((directory / "settings.json").read_text())
+
+
+def spans(directory):
+    """The spans as a list of dictionaries."""
+    return pq.read_table(directory / "spans.parquet").to_pylist()
+
+
+def column(rows, name):
+    return [row[name] for row in rows]

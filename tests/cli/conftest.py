@@ -1,0 +1,93 @@
+"""The command line as a user types it: in this process where that is enough, in one of its own where it is not."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from paceline.cli.main import main
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a user sees of a command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def paceline(capsys, monkeypatch, tmp_path):
+    """Run a command in this process and in an empty directory; returns its ``Result``."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "400")  # no message is wrapped, so that tests can look for whole phrases
+
+    def run(*words):
+        try:
+            main([str(word) for word in words])
+            status = 0
+        except SystemExit as ending:
+            status = ending.code or 0
+        gc.collect()  # a coroutine that nobody awaited complains here, in the test that made it
+        captured = capsys.readouterr()
+        return Result(status, captured.out, captured.err)
+
+    return run
+
+
+def command(*words):
+    """The words of the same command for a process of its own."""
+    return [sys.executable, "-m", "paceline.cli.main", *(str(word) for word in words)]
+
+
+@pytest.fixture
+def separate(tmp_path):
+    """Run a command in a process of its own and in an empty directory; returns its ``Result``."""
+
+    def run(*words, **environment):
+        done = subprocess.run(
+            command(*words),
+            cwd=tmp_path,
+            env=os.environ | {"COLUMNS": "400"} | environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def interrupted(tmp_path):
+    """Run a command, send it SIGINT once ``ready()`` holds, and return its ``Result``."""
+
+    def run(*words, ready):
+        with subprocess.Popen(
+            command(*words),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell's background jobs ignore SIGINT, and children inherit that: a terminal's do not.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        ) as process:
+            try:
+                while process.poll() is None and not ready():
+                    try:
+                        process.wait(0.02)
+                    except subprocess.TimeoutExpired:
+                        continue
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=60)
+            finally:
+                process.kill()
+        return Result(process.returncode, out, err)
+
+    return run
