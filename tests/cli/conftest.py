@@ -5,11 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 
 import pytest
 
-from paceline.cli.main import main
+with warnings.catch_warnings():
+    # typer 0.20 imports names that click 8.5 calls deprecated; a user never sees these warnings.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from paceline.cli.main import main
 
 
 @dataclass(frozen=True)

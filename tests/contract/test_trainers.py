@@ -206,6 +206,27 @@ def test_repeating_gives_the_same_bits(name, threads):
     assert all(torch.equal(a.value, b.value) for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.parametrize("option", OPTIONS)
+def test_traced_steps_have_the_bits_of_plain_ones(option):
+    """A form is traced when it has come up a few times; the first visits run plain, the last ones traced."""
+    space = make_space("mlp:16", (1, 5, 5), 4, torch.float32)
+    jobs = make_jobs(space, make_shards((1, 5, 5), 4, torch.float32), LocalSGD(batch=8, **OPTIONS[option]))
+    trainer = CohortTrainer(threads=1)
+    runs = [trainer.train(jobs) for _ in range(6)]
+    assert trainer._traces.traces, "nothing was traced"
+    for later in runs[1:]:
+        assert all(torch.equal(a.value, b.value) for a, b in zip(runs[0], later, strict=True))
+        assert all(torch.equal(a.loss, b.loss) for a, b in zip(runs[0], later, strict=True))
+
+
+def test_a_rate_that_changes_is_not_baked_into_a_trace():
+    space = make_space("mlp:16", (1, 5, 5), 4)
+    trainer = CohortTrainer(threads=1)
+    for lr in (0.1, 0.1, 0.1, 0.02, 0.3):
+        recipe = LocalSGD(batch=8, lr=lr, weight_decay=0.01)
+        compare(make_jobs(space, make_shards((1, 5, 5), 4, torch.float64), recipe), trainer, 1e-12)
+
+
 def test_inputs_are_not_written_to():
     space = make_space("mlp:16", (1, 5, 5), 4)
     jobs = make_jobs(space, make_shards((1, 5, 5), 4, torch.float64), LocalSGD(batch=8), extra="mask")

@@ -28,16 +28,15 @@ from paceline.learn.job import EvalJob, Score, Shards, Trained, TrainJob
 from paceline.learn.program import Program
 from paceline.learn.scoring import score_jobs
 from paceline.learn.space import Space
-from paceline.learn.step import CohortState, StepPlan, make_batch, sgd_step
+from paceline.learn.step import CohortState, StepPlan
 from paceline.learn.trace import compile_program
+from paceline.learn.traced import TraceCache
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-CACHE_BYTES = 8 << 20
+CACHE_BYTES = 4 << 20
 """Weights of a CPU cohort: about an L2 cache, where the batched product stays fast."""
-SHARED_FLOPS = 1e7
-"""Forward FLOPs of a step below which one core is faster than two that must meet."""
 LARGEST = 512
 SCORED_TOGETHER = 32
 GPU_STEP_FLOPS = 5e9
@@ -60,6 +59,7 @@ class CohortTrainer:
         self._programs: dict[Space, Program] = {}
         self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Shards]] = {}
         self._graphs = GraphCache()
+        self._traces = TraceCache()
         self._pool: ThreadPoolExecutor | None = None
 
     # -- training -------------------------------------------------------------------------------------------
@@ -74,10 +74,7 @@ class CohortTrainer:
         plan = self._plan(program, jobs)
         size = self._cohort_size(program, jobs)
         chunks = [slice(k, min(k + size, len(jobs))) for k in range(0, len(jobs), size)]
-        work = size * jobs[0].recipe.batch * jobs[0].space.flops
-        cohorts = self._map(
-            program, work, lambda part: self._train_cohort(program, jobs[part], plan.part(part)), chunks
-        )
+        cohorts = self._map(lambda part: self._train_cohort(program, jobs[part], plan.part(part)), chunks)
         trained = [one for cohort in cohorts for one in cohort]
         return [one for _, one in sorted(zip(order, trained, strict=True), key=lambda pair: pair[0])]
 
@@ -114,7 +111,7 @@ class CohortTrainer:
 
     def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan) -> list[Trained]:
         state = self._state(program, jobs)
-        run = self._graphs.run if self.device.type == "cuda" else run_steps
+        run = self._graphs.run if self.device.type == "cuda" else self._traces.run
         loss_C = run(program, state, plan)
         values = program.unpack(state.params)
         return [Trained(value, loss) for value, loss in zip(values.unbind(0), loss_C.unbind(0), strict=True)]
@@ -182,32 +179,26 @@ class CohortTrainer:
         personal = sorted(lengths, key=lambda k: lengths[k])  # similar lengths together: little padding
         size = 1 if self.device.type == "cpu" and not program.batches_convolutions else SCORED_TOGETHER
         groups = [[k] for k in whole] + [personal[k : k + size] for k in range(0, len(personal), size)]
-        work = len(jobs[0].y) * jobs[0].space.flops
-        scored = self._map(
-            program, work, lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups
-        )
+        scored = self._map(lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups)
         places = [k for group in groups for k in group]
         flat = [score for group in scored for score in group]
         return [score for _, score in sorted(zip(places, flat, strict=True), key=lambda pair: pair[0])]
 
     # -- threads --------------------------------------------------------------------------------------------
 
-    def _map(self, program: Program, flops: float, function: Callable[[T], R], items: list[T]) -> list[R]:
-        """One after the other with all cores for matrix products; one a thread, a core each, for convolutions.
+    def _map(self, function: Callable[[T], R], items: list[T]) -> list[R]:
+        """On a CPU one item a thread, with one core each.
 
-        ``flops`` is the work of one step of one item: tiny ones are not worth a second core.
-
-        Threads of Python hand the interpreter lock to each other at every operation. That costs more than it gains
-        when operations take tens of microseconds, as batched products do, and little when they take hundreds.
+        Torch's own threads inside an operation are not used: they meet after every operation, and on a machine with
+        one other busy process each meeting waits for the scheduler (measured: up to 100 times slower).
         """
-        dense = program.batches_convolutions
-        if self.device.type != "cpu" or dense or len(items) == 1 or self.threads == 1:
-            # Small convolutions meet so often inside one call that on a busy machine sharing them is a disaster.
-            torch.set_num_threads(self.threads if dense and flops > SHARED_FLOPS else 1)
+        if self.device.type != "cpu":
+            return [function(item) for item in items]
+        torch.set_num_threads(1)
+        if len(items) == 1 or self.threads == 1:
             return [function(item) for item in items]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "paceline", initializer=lambda: torch.set_num_threads(1))
-        torch.set_num_threads(1)
         return list(self._pool.map(function, items))
 
 
@@ -224,22 +215,3 @@ def _rows(jobs: list[TrainJob], batches: Batches) -> NDArray[np.int64]:
         owned[k, : job.size] = job.shards.rows(job.client)
     index = batches.index_CSB.reshape(len(jobs), -1)
     return np.take_along_axis(owned, index, axis=1).reshape(batches.index_CSB.shape)
-
-
-@torch.no_grad()
-def run_steps(program: Program, state: CohortState, plan: StepPlan) -> Tensor:
-    """Train a cohort in place; clients that have no steps left fall out at the end. Returns mean losses."""
-    same_rate = len(set(plan.rates_C)) == 1
-    lr_C = plan.lr_C()
-    total_C = torch.zeros_like(lr_C)
-    every_step = zip(plan.rows_CSB.unbind(1), plan.weight_CSB.unbind(1), strict=True)
-    for step, (rows_CB, weight_CB) in enumerate(every_step):
-        active = sum(s > step for s in plan.steps_C)
-        lr = plan.rates_C[0] if same_rate else lr_C[:active]
-        if active == len(plan.steps_C):
-            batch = make_batch(plan, rows_CB, weight_CB, plan.key_C, step)
-            total_C += sgd_step(program, state, batch, plan.recipe, lr)
-        else:
-            batch = make_batch(plan, rows_CB[:active], weight_CB[:active], plan.key_C[:active], step)
-            total_C[:active] += sgd_step(program, state.first(active), batch, plan.recipe, lr)
-    return plan.mean_loss(total_C)

@@ -82,7 +82,15 @@ class GraphCache:
         """Train one cohort in place; returns each client's mean loss."""
         clients, (_, steps, batch) = len(plan.rates_C), plan.rows_CSB.shape
         size = rounded(clients)
-        form = (id(program), recipe_form(plan.recipe), size, batch, _parts(state), plan.x.data_ptr(), plan.x.dtype)
+        form = (
+            id(program),
+            recipe_form(plan.recipe),
+            size,
+            batch,
+            state_form(state),
+            plan.x.data_ptr(),
+            plan.x.dtype,
+        )
         captured = self.graphs.get(form)
         if captured is None:
             captured = self.graphs[form] = capture(program, state, plan, size)
@@ -109,8 +117,9 @@ def recipe_form(recipe: LocalSGD) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _parts(state: CohortState) -> tuple[bool, ...]:
-    return tuple(part is not None for part in (state.velocity, state.anchor, state.correction, state.mask))
+def state_form(state: CohortState) -> tuple[bool, ...]:
+    """Which optional parts a state has."""
+    return tuple(part is not None for part in state.parts())
 
 
 def _load(target: CohortState, source: CohortState, clients: int) -> None:

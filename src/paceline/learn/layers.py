@@ -27,10 +27,13 @@ Saved = Any
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """Plain SGD, done by the layers themselves: w becomes keep * w - rate * gradient, without storing a gradient."""
+    """Plain SGD, done by the layers themselves: w becomes keep * w - gradient, without storing a gradient.
 
-    keep: float
-    rate: float
+    The derivative of the loss that flows back is scaled by each client's rate already, and so are all gradients.
+    """
+
+    keep_C: Tensor | None
+    """None keeps everything: no weight decay."""
 
 
 @dataclass(slots=True)
@@ -50,16 +53,18 @@ class Lane:
         if self.descent is None:
             torch.bmm(a, b, out=self.grads[k].flatten(2))
         else:
-            self.params[k].flatten(2).baddbmm_(a, b, beta=self.descent.keep, alpha=-self.descent.rate)
+            self._decayed(k, self.descent).flatten(2).baddbmm_(a, b, alpha=-1)
 
     def store(self, k: int, gradient: Tensor) -> None:
         """The gradient of parameter k is at hand: store it, or step by it."""
         if self.descent is None:
             self.grads[k].copy_(gradient)
             return
-        if self.descent.keep != 1.0:
-            self.params[k].mul_(self.descent.keep)
-        self.params[k].sub_(gradient, alpha=self.descent.rate)
+        self._decayed(k, self.descent).sub_(gradient)
+
+    def _decayed(self, k: int, descent: Descent) -> Tensor:
+        w = self.params[k]
+        return w if descent.keep_C is None else w.mul_(descent.keep_C.view(-1, *[1] * (w.dim() - 1)))
 
 
 class Layer(Protocol):

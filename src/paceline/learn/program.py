@@ -29,6 +29,8 @@ class Batch:
     weight_CB: Tensor
     """Each client's weights sum to 1: 1/n on its n real samples, 0 on padding."""
     dropout_key_C: Tensor | None = None
+    rate_C: Tensor | None = None
+    """Scales the derivative of the loss (and so all gradients) but not the loss: see ``Descent``."""
 
 
 class Program(Protocol):
@@ -173,15 +175,16 @@ class LayerProgram:
 
 def loss_and_derivative(output: Tensor, batch: Batch, loss: Loss) -> tuple[Tensor, Tensor]:
     """Each client's weighted mean loss and its derivative with respect to the outputs (C*B, outputs)."""
-    weight = batch.weight_CB.reshape(-1, 1)
+    scale_CB = batch.weight_CB if batch.rate_C is None else batch.weight_CB * batch.rate_C[:, None]
+    scale = scale_CB.reshape(-1, 1)
     if loss == "squared":
         residual = output - batch.y
         each = 0.5 * residual.square().sum(dim=1)
-        return (each.view_as(batch.weight_CB) * batch.weight_CB).sum(dim=1), residual * weight
+        return (each.view_as(batch.weight_CB) * batch.weight_CB).sum(dim=1), residual * scale
     log_p = F.log_softmax(output, dim=1)
     target = batch.y.unsqueeze(1)
     each = -log_p.gather(1, target).view_as(batch.weight_CB)
-    g = log_p.exp_().scatter_add_(1, target, torch.full_like(target, -1, dtype=output.dtype)).mul_(weight)
+    g = log_p.exp_().scatter_add_(1, target, torch.full_like(target, -1, dtype=output.dtype)).mul_(scale)
     return (each * batch.weight_CB).sum(dim=1), g
 
 

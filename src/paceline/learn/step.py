@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,20 +28,20 @@ class CohortState:
     correction: list[Tensor] | None
     mask: list[Tensor] | None
 
+    def parts(self) -> tuple[list[Tensor] | None, ...]:
+        """All lists of tensors, in the order of the fields."""
+        return self.params, self.grads, self.velocity, self.anchor, self.correction, self.mask
+
+    @classmethod
+    def of(cls, parts: Sequence[list[Tensor] | None]) -> CohortState:
+        """The inverse of ``parts``."""
+        params, grads, *optional = parts
+        assert params is not None and grads is not None
+        return cls(params, grads, *optional)
+
     def first(self, count: int) -> CohortState:
         """The first clients only: views, so that what is written is seen."""
-
-        def cut(tensors: list[Tensor] | None) -> list[Tensor] | None:
-            return None if tensors is None else [t[:count] for t in tensors]
-
-        return CohortState(
-            [t[:count] for t in self.params],
-            [t[:count] for t in self.grads],
-            cut(self.velocity),
-            cut(self.anchor),
-            cut(self.correction),
-            cut(self.mask),
-        )
+        return CohortState.of([None if part is None else [t[:count] for t in part] for part in self.parts()])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -75,6 +76,10 @@ class StepPlan:
             rates_C=self.rates_C[clients],
         )
 
+    def on(self, x: Tensor, y: Tensor) -> StepPlan:
+        """The same plan over these samples."""
+        return replace(self, x=x, y=y)
+
     def lr_C(self) -> Tensor:
         """The clients' rates as a tensor."""
         return torch.tensor(self.rates_C, dtype=self.x.dtype, device=self.x.device)
@@ -94,12 +99,12 @@ def make_batch(plan: StepPlan, rows_CB: Tensor, weight_CB: Tensor, key_C: Tensor
     return Batch(samples, plan.y.index_select(0, rows), weight_CB, keys)
 
 
-def sgd_step(program: Program, state: CohortState, batch: Batch, recipe: LocalSGD, lr: float | Tensor) -> Tensor:
+def sgd_step(program: Program, state: CohortState, batch: Batch, recipe: LocalSGD, lr_C: Tensor) -> Tensor:
     """Update the parameters in place; return each client's batch loss before the step."""
     params, grads = state.params, state.grads
-    if isinstance(lr, float) and is_plain(program, state, recipe):
-        descent = Descent(1.0 - lr * recipe.weight_decay, lr)
-        return program.gradients(params, grads, batch, recipe.loss, descent)
+    if is_plain(program, state, recipe):
+        keep_C = 1.0 - lr_C * recipe.weight_decay if recipe.weight_decay else None
+        return program.gradients(params, grads, replace(batch, rate_C=lr_C), recipe.loss, Descent(keep_C))
     loss_C = program.gradients(params, grads, batch, recipe.loss)
     if recipe.sam:
         _gradients_at_worst(program, state, batch, recipe)
@@ -119,7 +124,8 @@ def sgd_step(program: Program, state: CohortState, batch: Batch, recipe: LocalSG
         torch._foreach_mul_(state.velocity, recipe.momentum)
         torch._foreach_add_(state.velocity, grads)
         direction = state.velocity
-    _descend(params, direction, lr, scratch=grads)
+    for p, d in zip(params, direction, strict=True):
+        p.addcmul_(d, lr_C.view(-1, *[1] * (d.dim() - 1)), value=-1)
     if state.mask is not None:
         torch._foreach_mul_(params, state.mask)
     return loss_C
@@ -129,15 +135,6 @@ def is_plain(program: Program, state: CohortState, recipe: LocalSGD) -> bool:
     """Whether a step is nothing but w - lr (g + decay w), so that the layers can take it without storing g."""
     extras = (state.velocity, state.anchor, state.correction, state.mask)
     return program.descends and not recipe.sam and recipe.clip is None and all(extra is None for extra in extras)
-
-
-def _descend(params: list[Tensor], direction: list[Tensor], lr: float | Tensor, scratch: list[Tensor]) -> None:
-    if isinstance(lr, float):
-        torch._foreach_add_(params, direction, alpha=-lr)
-        return
-    for p, d, s in zip(params, direction, scratch, strict=True):
-        torch.mul(d, lr.view(-1, *[1] * (d.dim() - 1)), out=s)
-        p.sub_(s)
 
 
 def _gradients_at_worst(program: Program, state: CohortState, batch: Batch, recipe: LocalSGD) -> None:
