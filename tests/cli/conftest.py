@@ -68,19 +68,28 @@ def separate(tmp_path):
     return run
 
 
+# A shell's background jobs ignore SIGINT, and their children inherit that; what runs in a terminal does not.
+IN_FOREGROUND = """
+import signal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from paceline.cli.main import main
+
+main()
+"""
+
+
 @pytest.fixture
 def interrupted(tmp_path):
     """Run a command, send it SIGINT once ``ready()`` holds, and return its ``Result``."""
 
     def run(*words, ready):
         with subprocess.Popen(
-            command(*words),
+            [sys.executable, "-c", IN_FOREGROUND, *(str(word) for word in words)],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A shell's background jobs ignore SIGINT, and children inherit that: a terminal's do not.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         ) as process:
             try:
                 while process.poll() is None and not ready():

@@ -356,7 +356,7 @@ def test_a_network_that_cannot_be_trained_is_refused(refused, name, wanted):
     "name",
     [
         "mynets:branching",
-        known_bug("mynets:recurrent", reason="only the gradient is tried; its scores fail after training, unexplained"),
+        known_bug("mynets:recurrent", reason="only the gradient is tried; its scores fail after training"),
     ],
 )
 def test_a_network_that_cannot_be_batched_is_refused_with_the_way_out(separate, name):
