@@ -121,7 +121,7 @@ def measure(case: Case, clients: int, device: str, repetitions: int) -> dict[str
     loop = plain_loop(jobs[: min(clients, 20)], device)
     ours = cohort(jobs, CohortTrainer(device), device)
     loop_jobs = min(clients, 20)
-    for _ in range(2):
+    for _ in range(6):  # both warm: caches filled, steps traced or captured
         loop()
         ours()
     pairs = [(timed(loop) / loop_jobs, timed(ours) / clients) for _ in range(repetitions)]

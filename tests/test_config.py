@@ -164,7 +164,7 @@ def test_true_is_no_choice_among_numbers():
     ("text", "message"),
     [
         ("sead=1", "unknown setting 'sead'; did you mean 'seed'?"),
-        ("inner.rte=1", "unknown setting 'inner.rte'; did you mean 'rate'?"),
+        ("inner.rte=1", "unknown setting 'inner.rte'; did you mean 'inner.rate'?"),
         ("zzz=1", "unknown setting 'zzz'; known: inner, name, note, quick, seed"),
         ("seed.x=1", "seed is {'x': 1}; wanted a whole number"),
         ("derived=1", "unknown setting 'derived'"),

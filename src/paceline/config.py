@@ -65,7 +65,7 @@ def apply(settings: D, tree: Mapping[str, Any], where: str = "") -> D:
     changes = {}
     for key, value in tree.items():
         if key not in names:
-            raise SettingError(f"unknown setting {where + key!r}; {nearest(key, names)}")
+            raise SettingError(f"unknown setting {where + key!r}; {nearest(key, names, where)}")
         current = getattr(settings, key)
         if dataclasses.is_dataclass(current) and not isinstance(current, type):
             if not isinstance(value, Mapping):

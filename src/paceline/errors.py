@@ -66,8 +66,8 @@ class Dropped(Exception):
         super().__init__(f"site {site} dropped out at t={at:g}")
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest right word, or all of them when none is near."""
+def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """A hint that names the nearest right word (with this before it), or all of them when none is near."""
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    return f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}"

@@ -14,12 +14,6 @@ from paceline.learn.cohort import CohortTrainer
 from tests.cli.cli_files import column, metrics, spans, summary
 
 QUICK = ("--set", "rounds=2", "--out", "out")
-TRACEBACK = "ends in a traceback"
-
-
-def known_bug(*words, reason=TRACEBACK):
-    """A case that is not explained yet."""
-    return pytest.param(*words, marks=pytest.mark.xfail(strict=True, reason=reason))
 
 
 def sets(settings, prefix=""):
@@ -79,24 +73,19 @@ def refused(paceline, monkeypatch, tmp_path):
         ("fleet.links=rate:1", ["fleet.links", "'rate:1'", "rate:UP,DOWN"]),
         ("fleet.availability=dropout:2", ["2.0", "0 to 1"]),
         ("noequals", ["'noequals'", "name=value"]),
-        known_bug("psfl=3", ["psfl", "group of settings"]),
-        known_bug("executor.device=gpu", ["executor.device", "'gpu'", "cpu"]),
-        known_bug("executor.threads=-1", ["executor.threads", "-1", "1 or more"], reason="is accepted"),
-        known_bug("executor.cohort=0", ["executor.cohort is 0"], reason="refused only after a directory was made"),
-        known_bug("local.loss=squared", ["local.loss", "squared", "cross_entropy"]),
-        known_bug(
-            "fedavg.widht=3",
-            ["fedavg.widht", "width"],
-            reason="settings of algorithms that do not run are not checked",
-        ),
+        ("psfl=3", ["psfl", "group of settings"]),
+        ("executor.device=gpu", ["executor.device", "'gpu'", "cpu"]),
+        ("executor.threads=-1", ["executor.threads", "-1", "1 or more"]),
+        ("executor.cohort=0", ["executor.cohort is 0"]),
+        ("local.loss=squared", ["local.loss", "squared", "cross_entropy"]),
+        ("fedavg.widht=3", ["fedavg.widht", "width"]),
     ],
 )
 def test_a_wrong_setting_is_refused(refused, setting, wanted):
     refused("run", "psfl", "--set", setting, "--out", "out", wanted=wanted)
 
 
-def test_crops_of_samples_that_are_no_images_are_refused(request, refused):
-    request.applymarker(pytest.mark.xfail(strict=True, reason=TRACEBACK))
+def test_crops_of_samples_that_are_no_images_are_refused(refused):
     words = ("--set", "dataset=synthetic", "--set", "local.augment=crop-flip")
     refused("run", "fedavg", *words, *QUICK, wanted=["local.augment", "crop-flip", "(60,)"])
 
@@ -107,7 +96,7 @@ def test_crops_of_samples_that_are_no_images_are_refused(request, refused):
         ("clents = 5\n", ["'clents'", "did you mean 'clients'"]),
         ("[psfl]\nwidht = 5\n", ["widht'", "width'"]),
         ("clients = \n", ["my.toml", "not valid TOML", "line 1"]),
-        known_bug("psfl = 3\n", ["psfl", "group of settings"]),
+        ("psfl = 3\n", ["psfl", "group of settings"]),
     ],
 )
 def test_a_wrong_settings_file_is_refused(refused, tmp_path, text, wanted):
@@ -156,8 +145,7 @@ def test_a_command_that_cannot_be_read_has_status_2(paceline, words):
     assert "--help" in done.err
 
 
-def test_what_is_wrong_with_the_second_algorithm_leaves_nothing_of_the_first(separate, tmp_path, request):
-    request.applymarker(pytest.mark.xfail(strict=True, reason="runs are made one by one; the first leaves its files"))
+def test_what_is_wrong_with_the_second_algorithm_leaves_nothing_of_the_first(separate, tmp_path):
     done = separate("compare", "fedavg", "psfl", "--set", "psfl.width=30", *QUICK)
     assert done.status == 1
     assert "never awaited" not in done.err
@@ -344,7 +332,7 @@ def models(monkeypatch, tmp_path):
         ("mynets:list_of_layers", ["'mynets:list_of_layers'", "list", "nn.Module"]),
         ("mynets:branchin", ["'mynets:branchin'", "did you mean 'branching'"]),
         ("mynet:branching", ["'mynet:branching'", "cannot import mynet", "current directory"]),
-        known_bug("mynets:broken", ["'mynets:broken'", "ValueError", "no such size"]),
+        ("mynets:broken", ["'mynets:broken'", "ValueError", "no such size"]),
     ],
 )
 def test_a_network_that_cannot_be_trained_is_refused(refused, name, wanted):
@@ -356,7 +344,7 @@ def test_a_network_that_cannot_be_trained_is_refused(refused, name, wanted):
     "name",
     [
         "mynets:branching",
-        known_bug("mynets:recurrent", reason="only the gradient is tried; its scores fail after training"),
+        ("mynets:recurrent"),
     ],
 )
 def test_a_network_that_cannot_be_batched_is_refused_with_the_way_out(separate, name):
@@ -376,16 +364,12 @@ def test_the_way_out_works(paceline, tmp_path, name):
 
 
 @pytest.mark.usefixtures("models")
-def test_a_network_that_cannot_be_batched_leaves_no_directory(refused, request):
-    request.applymarker(
-        pytest.mark.xfail(strict=True, reason="found by the first wave, after the directory was made")
-    )
+def test_a_network_that_cannot_be_batched_leaves_no_directory(refused):
     refused("run", "psfl", "--set", "model=mynets:branching", *QUICK, wanted=["cannot be batched"])
 
 
 @pytest.mark.usefixtures("models")
-def test_a_network_that_cannot_be_batched_is_no_interruption(paceline, tmp_path, request):
-    request.applymarker(pytest.mark.xfail(strict=True, reason="drive() takes every exception for Ctrl-C"))
+def test_a_network_that_cannot_be_batched_is_no_interruption(paceline, tmp_path):
     paceline("run", "psfl", "--set", "model=mynets:branching", *QUICK)
     assert not (tmp_path / "out" / "summary.json").exists() or summary(tmp_path / "out")["status"] != (
         "failed: KeyboardInterrupt"
@@ -416,7 +400,7 @@ def test_a_directory_with_other_files_keeps_them(paceline, tmp_path):
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("place", [known_bug("a_file"), known_bug("a_file/below")])
+@pytest.mark.parametrize("place", [("a_file"), ("a_file/below")])
 def test_an_out_that_cannot_be_a_directory_is_refused(refused, tmp_path, place):
     (tmp_path / "a_file").touch()
     refused("run", "fedavg", "--set", "rounds=1", "--out", place, wanted=[place, "--out"])
@@ -425,9 +409,9 @@ def test_an_out_that_cannot_be_a_directory_is_refused(refused, tmp_path, place):
 @pytest.mark.parametrize(
     "words",
     [
-        known_bug(["report", "out", "--out", "a_file/page.html"]),
-        known_bug(["data", "partition", "--picture", "a_file/split.png"]),
-        known_bug(["data", "partition", "--picture", "split.xyz"]),
+        (["report", "out", "--out", "a_file/page.html"]),
+        (["data", "partition", "--picture", "a_file/split.png"]),
+        (["data", "partition", "--picture", "split.xyz"]),
     ],
 )
 def test_a_file_that_cannot_be_written_is_named(paceline, tmp_path, words):
@@ -460,7 +444,7 @@ def test_a_run_that_diverges_says_where_and_keeps_what_it_had(paceline, tmp_path
     done = paceline(*words, "--set", "rounds=2", "--out", "out", *target)
     assert done.status == 1
     client, round, time = where_it_diverged(done.err)
-    assert round == 1
+    assert round == 2  # counted from 1, as the metrics do; the spans' rounds are those complete at the time
     assert "lr=1e+38" in done.err
     assert "lower local.lr" in done.err
     out = tmp_path / "out"
@@ -483,15 +467,14 @@ def test_a_run_that_diverges_at_once_leaves_readable_files(paceline, tmp_path, a
     words = ("--set", f"local.lr={rate}", "--set", "local.steps=2")
     done = paceline("run", algorithm, *words, *QUICK, "--json")
     assert done.status == 1
-    assert where_it_diverged(done.err)[1:] == (0, 0.0)
+    assert where_it_diverged(done.err)[1:] == (1, 0.0)
     assert metrics(tmp_path / "out") == []
     assert spans(tmp_path / "out")
     (run,) = json.loads(done.out)["runs"]
     assert run["status"] == "failed: Diverged"
 
 
-def test_the_table_says_which_run_diverged(paceline, request):
-    request.applymarker(pytest.mark.xfail(strict=True, reason="the status in brackets is taken for console markup"))
+def test_the_table_says_which_run_diverged(paceline):
     done = paceline("run", "fedavg", "--set", "local.lr=1e30", *QUICK)
     assert "Diverged" in done.out
 

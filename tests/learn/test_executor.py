@@ -212,7 +212,7 @@ def test_divergence_is_its_owner_s_alone(name):
     problems = executor.run([*fine, wild])
     assert executor.statistics.widest == 3, "they did share a wave"
     assert list(problems) == ["B"]
-    assert str(problems["B"]).startswith("training diverged to NaN or infinity at client 2, round 4, t=12.5 s")
+    assert str(problems["B"]).startswith("training diverged to NaN or infinity at client 2, round 5, t=12.5 s")
     assert "lr=1e+60, batch=2, clip=None" in str(problems["B"])
     assert "hint: lower local.lr" in str(problems["B"])
     assert not torch.isfinite(wild.value).all()

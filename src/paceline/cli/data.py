@@ -12,6 +12,7 @@ from rich.table import Table
 from paceline.data import catalogue, load, parse_partition, verify
 from paceline.data.files import data_root
 from paceline.data.picture import draw_partition
+from paceline.errors import SettingError
 from paceline.seeds import stream
 
 data_app = typer.Typer(help="Datasets: what is here, verify it, picture a partition.", invoke_without_command=True)
@@ -64,5 +65,8 @@ def partition_command(
     split = parse_partition(scheme).split(dataset.y_train, clients, rng, dataset.group_train)
     typer.echo(f"{name}, {scheme} over {clients} clients: {split.skew(dataset.y_train, dataset.classes)}")
     if picture is not None:
-        draw_partition(split, dataset.y_train, dataset.classes, picture, f"{name}, {scheme}, {clients} clients")
+        try:
+            draw_partition(split, dataset.y_train, dataset.classes, picture, f"{name}, {scheme}, {clients} clients")
+        except ValueError as problem:  # matplotlib's word for a file type it cannot write
+            raise SettingError(f"cannot draw to {picture}: {problem}") from None
         typer.echo(picture)

@@ -65,6 +65,6 @@ def describe(row: Row) -> str:
     """One row of metrics in words."""
     parts = [f"round {row['round']:>5}", f"t={row['time']:>9.1f} s", f"{row['visits']:>7} visits"]
     if row.get("accuracy") is not None:
-        parts += [f"accuracy {row['accuracy']:.4f}", f"loss {row['loss']:.4f}"]
+        parts += [f"accuracy {row['accuracy']:.4f}", f"loss {row['loss']:.4g}"]
     parts.append(f"idle {100 * row['idle_share']:.0f} %")
     return "  ".join(parts)

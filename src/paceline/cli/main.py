@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +50,21 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 NoSpans = Annotated[
     bool, typer.Option("--no-spans", help="Keep no record of single spans (smaller, no Gantt chart).")
 ]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"paceline {version('paceline')}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Scheduled federated learning: who trains when, who waits for whom, who averages with whom."""
 
 
 @app.command()
@@ -116,7 +133,7 @@ def _perform(
     quiet: bool,
     no_spans: bool,
 ) -> None:
-    out = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{'-'.join(names)}"
+    out = out or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{'-'.join(names)}")
     experiment = plan(
         names,
         overrides=overrides or (),
@@ -127,8 +144,13 @@ def _perform(
         out=out,
         keep_spans=not no_spans,
     )
-    with LiveProgress(quiet=quiet) as progress:
-        outcome = perform(experiment, progress)
+    try:
+        with LiveProgress(quiet=quiet) as progress:
+            outcome = perform(experiment, progress)
+    except KeyboardInterrupt:
+        # typer would end silently here.
+        typer.echo(f"interrupted; what was computed until then is in {out}", err=True)
+        raise typer.Exit(130) from None
     directories = [run.directory for run in outcome.runs if run.directory is not None]
     if json:
         typer.echo(summaries_json(outcome))
@@ -142,6 +164,11 @@ def _perform(
     if outcome.failures:
         print_failures(outcome)
         raise typer.Exit(1)
+
+
+def _fresh(path: Path) -> Path:
+    """This path, or the next one like it that is not taken."""
+    return next(p for k in count(1) if not (p := path if k == 1 else path.with_name(f"{path.name}-{k}")).exists())
 
 
 def _run_directories(paths: list[Path]) -> list[Path]:
@@ -159,9 +186,9 @@ def main(arguments: list[str] | None = None) -> Any:
     except PacelineError as problem:
         Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {_escaped(problem)}", soft_wrap=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; what was computed is in the run directory")
-        sys.exit(130)
+    except OSError as problem:
+        Console(stderr=True, highlight=False, markup=False).print(f"error: {problem}", soft_wrap=True)
+        sys.exit(1)
 
 
 def _escaped(problem: PacelineError) -> str:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from paceline.learn.executor import Statistics
 from paceline.ledger.directory import clean
 from paceline.report.runs import group_runs, load_run
-from paceline.report.tables import compared
+from paceline.report.tables import Comparison, compared
 from paceline.worlds.experiment import Outcome
 from paceline.worlds.run import describe
 from paceline.worlds.settings import Settings
@@ -22,20 +23,40 @@ from paceline.worlds.settings import Settings
 def print_table(directories: Sequence[Path], statistics: Statistics) -> None:
     """The comparison, as the report shows it."""
     found = compared(group_runs([load_run(path) for path in directories]))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for k, title in enumerate(found.titles):
-        table.add_column(title, justify="left" if k == 0 else "right", no_wrap=k == 0)
-    for number, row in enumerate(found.rows):
-        table.add_row(*(f"[bold]{cell}[/]" if (number, k) in found.best else cell for k, cell in enumerate(row)))
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=200)
-    console.print(table)
+    table = _wide(found)
+    console.print(table if console.measure(table).minimum <= console.width else _narrow(found))
     if statistics.visits:
         console.print(
             f"{statistics.visits:,} client visits trained in {statistics.waves:,} waves"
             f" ({statistics.mean_wave:.1f} on average, {statistics.widest} at most)"
         )
+
+
+def _wide(found: Comparison) -> Table:
+    """One row per algorithm."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for k, title in enumerate(found.titles):
+        table.add_column(title, justify="left" if k == 0 else "right", no_wrap=True)
+    for place, row in enumerate(found.rows):
+        table.add_row(*(_cell(text, (place, k) in found.best) for k, text in enumerate(row)))
+    return table
+
+
+def _narrow(found: Comparison) -> Table:
+    """One block per algorithm, for terminals that are not wide enough."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for place, row in enumerate(found.rows):
+        for k, (title, text) in enumerate(zip(found.titles, row, strict=True)):
+            table.add_row(title, _cell(text, k == 0 or (place, k) in found.best))
+        table.add_row()
+    return table
+
+
+def _cell(text: str, bold: bool) -> str:
+    return f"[bold]{escape(text)}[/]" if bold else escape(text)
 
 
 def print_failures(outcome: Outcome) -> None:

@@ -23,6 +23,7 @@ import heapq
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -99,6 +100,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         elif not due.done():  # done already: the sleeper was cancelled
             due.set_result(None)
 
+    def result(self) -> Any:
+        """What the main task returned, or the exception it ended with."""
+        assert self.main is not None
+        return self.main.result()
+
     def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]
         """Run one coroutine to its end; for tests and for schedules that learn nothing."""
         task = self.start(future)
@@ -117,7 +123,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 if not self._ready:
                     break
                 while self._ready:
-                    self._ready.popleft()._run()
+                    # A task that was interrupted raises its KeyboardInterrupt once more; the rest must still end.
+                    with suppress(KeyboardInterrupt):
+                        self._ready.popleft()._run()
         finally:
             events._set_running_loop(outer)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from torch import Tensor
 from paceline.errors import SettingError
 from paceline.learn.draws import Batches, draw_batches
 from paceline.learn.graphed import GraphCache
-from paceline.learn.job import EvalJob, Score, Shards, Trained, TrainJob
+from paceline.learn.job import EvalJob, Score, Trained, TrainJob
 from paceline.learn.program import Program
 from paceline.learn.scoring import score_jobs
 from paceline.learn.space import Space
@@ -57,7 +58,7 @@ class CohortTrainer:
         self.cohort = cohort
         self.threads = threads or int(os.environ.get("PACELINE_THREADS", "0")) or os.cpu_count() or 1
         self._programs: dict[Space, Program] = {}
-        self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Shards]] = {}
+        self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Tensor, Tensor]] = {}
         self._graphs = GraphCache()
         self._traces = TraceCache()
         self._pool: ThreadPoolExecutor | None = None
@@ -77,6 +78,10 @@ class CohortTrainer:
         cohorts = self._map(lambda part: self._train_cohort(program, jobs[part], plan.part(part)), chunks)
         trained = [one for cohort in cohorts for one in cohort]
         return [one for _, one in sorted(zip(order, trained, strict=True), key=lambda pair: pair[0])]
+
+    def prepare(self, space: Space) -> None:
+        """Compile the program; an architecture that cannot be batched is refused here."""
+        self.program(space)
 
     def program(self, space: Space) -> Program:
         """The compiled program of a space, made once."""
@@ -120,7 +125,7 @@ class CohortTrainer:
         recipe = jobs[0].recipe
         keys = [job.key for job in jobs]
         batches = draw_batches(keys, [job.size for job in jobs], recipe)
-        x, y = self._data(jobs[0].shards, jobs[0].space)
+        x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
         real_CSB = torch.from_numpy(batches.real_CSB).to(self.device)
         weight_CSB = real_CSB.to(x.dtype)
         weight_CSB /= weight_CSB.sum(dim=2, keepdim=True).clamp_(min=1.0)
@@ -159,14 +164,13 @@ class CohortTrainer:
             mask=packed([job.mask for job in jobs]),
         )
 
-    def _data(self, shards: Shards, space: Space) -> tuple[Tensor, Tensor]:
-        """The shards' samples on the device, moved once."""
-        key = (id(shards.x), id(shards.y), space.dtype)
+    def _data(self, x: Tensor, y: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Samples on the device, moved once."""
+        key = (id(x), id(y), dtype)
         held = self._resident.get(key)
         if held is None:
             # The originals are held too: a freed tensor's id would come back with other data.
-            moved = (shards.x.to(self.device, space.dtype), shards.y.to(self.device))
-            held = self._resident[key] = (*moved, shards)
+            held = self._resident[key] = (x.to(self.device, dtype), y.to(self.device), x, y)
         return held[0], held[1]
 
     # -- evaluation -----------------------------------------------------------------------------------------
@@ -174,6 +178,8 @@ class CohortTrainer:
     def evaluate(self, jobs: list[EvalJob]) -> list[Score]:
         """Score models: whole test sets model by model, clients' own test sets several clients at a time."""
         program = self.program(jobs[0].space)
+        x, y = self._data(jobs[0].x, jobs[0].y, jobs[0].space.dtype)
+        jobs = [replace(job, x=x, y=y) for job in jobs]
         whole = [k for k, job in enumerate(jobs) if job.rows is None]
         lengths = {k: len(job.rows) for k, job in enumerate(jobs) if job.rows is not None}
         personal = sorted(lengths, key=lambda k: lengths[k])  # similar lengths together: little padding

@@ -161,7 +161,7 @@ def _diverged(group: list[Model], values: list[Tensor]) -> dict[object, Diverged
         assert isinstance(visit, Visit)
         if visit.owner not in found and not bool(torch.isfinite(value).all()):
             found[visit.owner] = Diverged(
-                f"training diverged to NaN or infinity at client {visit.client}, round {visit.round},"
+                f"training diverged to NaN or infinity at client {visit.client}, round {visit.round + 1},"
                 f" t={visit.time:g} s\n"
                 f"it used lr={visit.lr:g}, batch={visit.recipe.batch}, clip={visit.recipe.clip}\n"
                 "hint: lower local.lr, or set local.clip (10 is a common choice)"

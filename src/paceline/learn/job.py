@@ -98,6 +98,10 @@ class Score:
 class Trainer(Protocol):
     """The seam of learning: a cohort of visits in, their results out, in the same order."""
 
+    def prepare(self, space: Space) -> None:
+        """Refuse an architecture that cannot be run, before any work."""
+        ...
+
     def train(self, jobs: list[TrainJob]) -> list[Trained]:
         """Run visits that share space and recipe."""
         ...

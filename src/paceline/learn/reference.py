@@ -12,10 +12,14 @@ from torch.nn import functional as F
 from paceline.learn.draws import PAD, Crops, draw_batches, draw_crops, dropout_key
 from paceline.learn.dropout import set_keys
 from paceline.learn.job import EvalJob, Score, Trained, TrainJob
+from paceline.learn.space import Space
 
 
 class ReferenceTrainer:
     """Train and score visits one after the other on the CPU."""
+
+    def prepare(self, space: Space) -> None:
+        """Whatever is a module can be run."""
 
     def train(self, jobs: list[TrainJob]) -> list[Trained]:
         """Run each visit on its own."""

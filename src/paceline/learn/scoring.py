@@ -16,7 +16,7 @@ SLICE = 4096
 @torch.no_grad()
 def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> list[Score]:
     """Accuracy and mean loss of each job's model on its own rows; all jobs read the same x and y."""
-    x, y = jobs[0].x.to(device), jobs[0].y.to(device)
+    x, y = jobs[0].x, jobs[0].y
     params = program.pack([job.value.to(device) for job in jobs])
     rows_CR, real_CR = _padded(jobs, device)
     hits_C = torch.zeros(len(jobs), dtype=torch.int64, device=device)
@@ -25,7 +25,7 @@ def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> l
     for at in range(0, rows_CR.shape[1], width):
         rows, real = rows_CR[:, at : at + width], real_CR[:, at : at + width]
         target = y[rows.reshape(-1)]
-        output = program.outputs(params, x[rows.reshape(-1)].to(jobs[0].space.dtype))
+        output = program.outputs(params, x[rows.reshape(-1)])
         loss, hit = _losses_and_hits(output, target)
         hits_C += (hit.view_as(real) & real).sum(dim=1)
         loss_C += (loss.view_as(real) * real).sum(dim=1).double()

@@ -236,6 +236,7 @@ def _probed(program: VmapProgram) -> VmapProgram:
     half = torch.full((2, 2), 0.5, dtype=space.dtype)
     try:
         program.gradients(params, grads, Batch(x, y, half, torch.zeros(2, dtype=torch.int64)), "cross_entropy")
+        program.outputs(params, x)
     except Exception as reason:
         raise ModelError(
             f"model {space.name!r} cannot be batched over clients: {type(reason).__name__}: {reason}\n"

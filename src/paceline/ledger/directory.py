@@ -28,7 +28,10 @@ class RunDirectory:
         """A new directory with the settings in it; one that holds a run already is refused, never overwritten."""
         if (path / "settings.json").exists():
             raise SettingError(f"{path} already holds a run; choose another --out, or move it away")
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise SettingError(f"--out {path} cannot be made a directory: {problem.strerror}") from None
         _write(path / "settings.json", clean({**settings, "versions": versions()}))
         return cls(path)
 

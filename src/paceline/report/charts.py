@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 from paceline.report.text import number, percent, percent_tick, tag, ticks, words
 
@@ -56,7 +56,7 @@ def mean_series(name: str, curves: Sequence[tuple[Column, Column]], level: float
 def interval(values: Column, level: float = 0.95) -> Column:
     """Half the width of the confidence interval of the mean over the first axis."""
     count = len(values)
-    quantile = float(stats.t.ppf(0.5 + level / 2, count - 1))
+    quantile = float(stdtrit(count - 1, 0.5 + level / 2))
     half: Column = quantile * values.std(axis=0, ddof=1) / math.sqrt(count)
     return half
 

@@ -28,8 +28,11 @@ def write_report(
     if not unique:
         raise DataError("no run to report on; give at least one run directory")
     text = render([load_run(path) for path in unique], title, window)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text, encoding="utf-8")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise DataError(f"cannot write {out}: {problem.strerror}") from None
     return out
 
 

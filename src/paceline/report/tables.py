@@ -59,7 +59,10 @@ def compared(groups: Sequence[Group]) -> Comparison:
     # A run ends at its target: where all arrive, the whole costs as much as the way there.
     arrived = all(run.figure("target", "time") is not None for group in groups for run in group.runs)
     wanted = (*_TARGET, *(() if arrived else _WHOLE), *_REST)
-    columns = [column for column in wanted if any(_values(group, column) for group in groups)]
+    asked = any(
+        run.figure("target", key) is not None for g in groups for run in g.runs for key in ("accuracy", "loss")
+    )
+    columns = [c for c in wanted if (asked and c.unreached) or any(_values(group, c) for group in groups)]
     rows, best = [], set()
     for place, group in enumerate(groups):
         rows.append(
@@ -123,7 +126,7 @@ def _values(group: Group, column: _Column) -> list[float]:
 
 def _cell(group: Group, column: _Column) -> str:
     values = _values(group, column)
-    asked = sum(run.figure("target", "accuracy") is not None for run in group.runs)
+    asked = sum(any(run.figure("target", key) is not None for key in ("accuracy", "loss")) for run in group.runs)
     if column.unreached and asked and not values:
         return "not reached"
     if not values:

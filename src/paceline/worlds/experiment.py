@@ -65,6 +65,7 @@ def plan(
 
 def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = None) -> Outcome:
     """Run all of it together."""
+    executor = make_executor(experiment.settings[0].executor)
     several = len(experiment.settings) > 1
     runs = []
     for settings in experiment.settings:
@@ -81,6 +82,10 @@ def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = 
                 on_row=on_row,
             )
         )
-    executor = make_executor(experiment.settings[0].executor)
+    for run in runs if not experiment.dry else ():
+        executor.trainer.prepare(run.problem.space)
+    # Everything is checked: only now are directories made.
+    for run in runs:
+        run.start()
     drive(runs, executor)
     return Outcome(runs=tuple(runs), statistics=executor.statistics)

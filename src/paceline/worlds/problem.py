@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paceline.data import Dataset, Partition, load, parse_partition, personal_test_sets
+from paceline.data import Dataset, Partition, catalogue, load, parse_partition, personal_test_sets
 from paceline.data.registry import parse_name
 from paceline.errors import PartitionError, SettingError
 from paceline.learn.graph import Ghost, Measure, Model
@@ -102,21 +102,30 @@ def build_problem(
 ) -> Problem:
     """Load, split and check; what cannot be is an error here."""
     scheme = parse_partition(partition)
-    if dry:
-        spec, _ = parse_name(dataset)
+    spec, _ = parse_name(dataset)
+    count = spec.counts[0] if spec.counts else NOMINAL_SAMPLES
+    if dry and (clients > count or not is_here(dataset)):
+        # Nothing to split, or nobody to split it for: all clients alike, so that any fleet can be tried.
         space = make_space(model, spec.shape, spec.classes, dtype)
-        count = spec.counts[0] if spec.counts else NOMINAL_SAMPLES
         return Problem(space, dataset, nominal=max(1, count // clients), classes=spec.classes)
     data = load_once(dataset)
     space = make_space(model, data.shape, data.classes, dtype)
     rng = stream(seed, "partition", partition, clients)
     split = scheme.split(data.y_train, clients, rng, data.group_train)
+    if dry:
+        return Problem(space, dataset, split, classes=data.classes)
     if len(split) != clients or split.sizes.min() < 1:
         raise PartitionError(f"{partition} left a client of {clients} without data; lower `clients`")
     tensors = tensors_once(dataset)
     shards = Shards(tensors["x_train"], tensors["y_train"], split.indices, split.offsets)
     test = (tensors["x_test"], tensors["y_test"])
     return Problem(space, dataset, split, 0, shards, test, data.classes, seed)
+
+
+def is_here(name: str) -> bool:
+    """Whether a dataset can be loaded."""
+    known = {entry.name: entry.present for entry in catalogue()}
+    return known[parse_name(name)[0].name]
 
 
 @lru_cache(maxsize=4)

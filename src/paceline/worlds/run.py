@@ -11,7 +11,7 @@ from typing import Any
 
 from paceline.algorithms.base import Progress
 from paceline.config import to_tree
-from paceline.errors import PacelineError, SiteError
+from paceline.errors import PacelineError, SettingError, SiteError
 from paceline.learn.graph import Measure, Model
 from paceline.learn.job import Score
 from paceline.ledger import Ledger
@@ -23,6 +23,8 @@ from paceline.worlds.simulation import Simulation
 from paceline.worlds.until import Until
 
 Row = dict[str, Any]
+FIRST_FLUSH = 64
+"""Visits before learning is first computed; after that, the pace decides."""
 
 
 @dataclass(eq=False)
@@ -53,15 +55,28 @@ class Run:
             dry=self.dry,
         )
         fleet = build_fleet(s.fleet, s.clients, s.seed)
-        self.writer = None if self.directory is None else RunDirectory.create(self.directory, describe(s))
-        path = self.writer.spans if self.writer is not None and self.keep_spans else None
-        ledger = Ledger(path, keep=self.keep_spans)
+        _check_recipe(s, self.problem)
+        ledger = Ledger(keep=self.keep_spans)
         self.world = Simulation(fleet, self.problem, s.seed, ledger, learning=not self.dry)
-        self.task = self.world.loop.start(self._main())
+        self.writer: RunDirectory | None = None
+        self.task: asyncio.Task[None] | None = None
         self.done = False
+        self._flush_limit = min(FIRST_FLUSH, s.flush)
         self._waiting: list[tuple[Row, Measure]] = []
         self._flush: asyncio.Future[Any] | None = None
         self._begun = time.perf_counter()
+
+    def start(self) -> None:
+        """Make the directory and the coroutine; all was checked before, so a slip leaves nothing behind."""
+        if self.directory is not None:
+            self.writer = RunDirectory.create(self.directory, describe(self.settings))
+            self.world.ledger.path = self.writer.spans if self.keep_spans else None
+        self.task = self.world.loop.start(self._main())
+        self._begun = time.perf_counter()
+
+    def flush_at(self, visits: float) -> None:
+        """Compute deferred learning after about so many visits, within what the settings allow."""
+        self._flush_limit = int(min(max(visits, FIRST_FLUSH), self.settings.flush))
 
     @property
     def label(self) -> str:
@@ -82,7 +97,7 @@ class Run:
                 break
             if self.until.met_at(self.world.now()):
                 break
-            if len(self.world.pending) >= self.settings.flush:
+            if len(self.world.pending) >= self._flush_limit:
                 self._flush = self.world.loop.hold()
                 await self._flush
         await stream.aclose()
@@ -123,16 +138,16 @@ class Run:
 
     def advance(self) -> None:
         """Go on until a value is needed or the run has ended; a failure is kept, not raised."""
+        if self.task is None:
+            self.start()
         try:
             if self.world.loop.advance():
                 self.done = True
-                self.task.result()
+                self.world.loop.result()
         except PacelineError as problem:
             self._fail(problem)
         except Exception as problem:
-            wrapped = SiteError(
-                f"{self.label} failed at t={self.world.now():g} s: {type(problem).__name__}: {problem}"
-            )
+            wrapped = SiteError(f"failed at t={self.world.now():g} s: {type(problem).__name__}: {problem}")
             wrapped.__cause__ = problem
             self._fail(wrapped)
 
@@ -186,16 +201,20 @@ class Run:
 
     def close(self) -> None:
         """End the run's tasks, complete its files."""
-        self.world.loop.close()
-        self.world.ledger.close()
-        if self.writer is not None:
-            self.writer.finish(self.summary())
+        try:
+            self.world.loop.close()
+        finally:
+            self.world.ledger.close()
+            if self.writer is not None:
+                self.writer.finish(self.summary())
 
     def summary(self) -> dict[str, Any]:
         """The run in one object."""
         totals = self.world.ledger.totals()
         last = self.rows[-1] if self.rows else {}
         status = "done" if self.failure is None else f"failed: {type(self.failure).__name__}"
+        if isinstance(self.failure, KeyboardInterrupt):
+            status = "interrupted"
         return {
             "algorithm": self.settings.name,
             "seed": self.settings.seed,
@@ -227,6 +246,20 @@ class Run:
             **figures,
             "rounds": (self.reached or {}).get("round"),
         }
+
+
+def _check_recipe(settings: Settings, problem: Problem) -> None:
+    """Recipes that this data cannot be trained with."""
+    local = getattr(settings.algorithm, "local", None)
+    if local is None:
+        return
+    if local.augment == "crop-flip" and len(problem.space.shape) != 3:
+        shape = problem.space.shape
+        raise SettingError(f"local.augment=crop-flip needs images; a sample of {settings.dataset} has shape {shape}")
+    if local.loss == "squared" and problem.test is not None and not problem.test[1].is_floating_point():
+        raise SettingError(
+            f"local.loss=squared needs numeric targets; {settings.dataset} has classes: use cross_entropy"
+        )
 
 
 def describe(settings: Settings) -> dict[str, Any]:

@@ -25,6 +25,14 @@ class ExecutorSettings:
     """CPU threads; when not given, the environment's PACELINE_THREADS, else all cores."""
     dtype: Literal["float32", "float64"] = "float32"
 
+    def __post_init__(self) -> None:
+        for name in ("cohort", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingError(f"executor.{name} is {value}; it must be 1 or more")
+        if self.device.partition(":")[0] not in ("auto", "cpu", "cuda"):
+            raise SettingError(f"executor.device is {self.device!r}; wanted auto, cpu, cuda or cuda:NUMBER")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -67,21 +75,25 @@ def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = 
     tree: Tree = dict(file or {})
     for text in overrides:
         tree = merge(tree, parse_override(text))
-    _check_words(tree)
-    own = tree.pop(name, {})
-    for other in ALGORITHMS:
-        tree.pop(other, None)
-    algorithm_tree = merge(_lifted(tree), own)
+    _check_words(tree, name)
+    own = {other: tree.pop(other, {}) for other in ALGORITHMS}
+    for other, words in own.items():  # also of those that do not run: a slip must not pass in silence
+        apply(algorithm_named(other).make(), words, f"{other}.")
+    algorithm_tree = merge(_lifted(tree), own[name])
     base = Settings(name=name, algorithm=named.make(), every=named.every)
     settings = apply(base, {key: value for key, value in tree.items() if key != "algorithm"})
-    return replace(settings, algorithm=apply(settings.algorithm, algorithm_tree, "algorithm."))
+    return replace(settings, algorithm=apply(settings.algorithm, algorithm_tree, f"{name}."))
 
 
-def _check_words(tree: Tree) -> None:
+def _check_words(tree: Tree, name: str) -> None:
     known = {f.name for f in fields(Settings)} - {"name"} | set(SHORTCUTS) | set(ALGORITHMS)
-    for key in tree:
+    for key, value in tree.items():
         if key not in known:
-            raise SettingError(f"unknown setting {key!r}; {nearest(key, known)}")
+            options = {f.name for f in fields(algorithm_named(name).make())}  # type: ignore[arg-type]
+            hint = f"did you mean '{name}.{key}'?" if key in options else nearest(key, known)
+            raise SettingError(f"unknown setting {key!r}; {hint}")
+        if key in {*ALGORITHMS, "algorithm", "local"} and not isinstance(value, dict):
+            raise SettingError(f"{key} is a group of settings, not {value!r}; give {key}.NAME=VALUE")
 
 
 def _lifted(tree: Tree) -> Tree:

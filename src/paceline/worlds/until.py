@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from paceline.errors import SettingError, nearest
@@ -30,7 +31,9 @@ class Until:
                 found[word] = float(number)
             except ValueError:
                 raise SettingError(f"--until {text!r}: wanted a number after the =, such as {word}=0.9") from None
-        if not 0 < found.get("accuracy", 0.5) <= 1:
+            if not 0 < found[word] < math.inf:
+                raise SettingError(f"--until {text!r}: wanted a number above 0")
+        if found.get("accuracy", 0.5) > 1:
             raise SettingError(f"--until accuracy={found['accuracy']:g}: accuracy is a share between 0 and 1")
         return cls(**found)
 

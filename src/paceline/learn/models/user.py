@@ -74,8 +74,10 @@ def _guarded(factory: Callable[..., object], reference: str) -> Factory:
     def make(shape: Shape, classes: int) -> nn.Module:
         try:
             model = factory(shape, classes)
-        except TypeError as error:
-            raise ModelError(f"{reference!r} was called as factory({shape}, {classes}): {error}") from error
+        except Exception as error:  # whatever a user's code raises
+            raise ModelError(
+                f"{reference!r} was called as factory({shape}, {classes}) and raised {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(model, nn.Module):
             raise ModelError(f"{reference!r} returned a {type(model).__name__}; want an nn.Module")
         return model
