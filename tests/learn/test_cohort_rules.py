@@ -185,7 +185,7 @@ def test_data_is_converted_once():
     space, trainer = dense(), CohortTrainer()
     shards = make_jobs(space, 1)[0].shards
     raw = Shards((shards.x * 2).to(torch.uint8), shards.y, shards.indices, shards.offsets)
-    first, again = trainer._data(raw, space)[0], trainer._data(raw, space)[0]
+    first, again = trainer._data(raw.x, raw.y, space.dtype)[0], trainer._data(raw.x, raw.y, space.dtype)[0]
     assert first is again
     assert first.dtype == torch.float32
 
@@ -193,7 +193,7 @@ def test_data_is_converted_once():
 def test_two_precisions_of_one_data_set():
     trainer, shards = CohortTrainer(), make_jobs(dense(), 1)[0].shards
     for dtype in (torch.float32, torch.float64, torch.float32):
-        assert trainer._data(shards, dense(dtype=dtype))[0].dtype == dtype
+        assert trainer._data(shards.x, shards.y, dtype)[0].dtype == dtype
 
 
 def test_data_sets_that_come_and_go():
@@ -203,6 +203,6 @@ def test_data_sets_that_come_and_go():
     for k in range(20):
         x = torch.full((2, 4), k, dtype=torch.uint8)
         shards = Shards(x, torch.zeros(2, dtype=torch.int64), np.arange(2), np.array([0, 2]))
-        seen.append(trainer._data(shards, space)[0][0, 0].item())
+        seen.append(trainer._data(shards.x, shards.y, space.dtype)[0][0, 0].item())
         del x, shards
     assert seen == list(range(20))

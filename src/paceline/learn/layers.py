@@ -11,8 +11,10 @@ Shapes: C clients, B batch, I inputs, O outputs, K = kh*kw*I.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -138,23 +140,17 @@ class Convolution:
 
     def _one_backward(self, lane: Lane, x: Tensor, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
         weight = lane.params[self.weight][0].permute(0, 3, 1, 2)
-        gx, gw, gb = aten.convolution_backward(
-            g.contiguous(memory_format=torch.channels_last),
-            x,
-            weight,
-            None if self.bias is None else [weight.shape[0]],
-            self.stride,
-            self.padding,
-            self.dilation,
-            False,
-            (0, 0),
-            self.groups,
-            (wanted, True, self.bias is not None),
-        )
+        g = g.contiguous(memory_format=torch.channels_last)
+        shape = (self.stride, self.padding, self.dilation, self.groups)
+        gx = None
+        if wanted:
+            gx, gw, gb = convolution_derivatives()[0](g, x, weight, *shape)
+        else:
+            gw, gb = convolution_derivatives()[1](g, x, weight, *shape)
         lane.store(self.weight, gw.permute(0, 2, 3, 1)[None])
         if self.bias is not None:
             lane.store(self.bias, gb[None])
-        return (gx if wanted else None,)
+        return (gx,)
 
     def _many(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         weight = lane.params[self.weight]
@@ -207,6 +203,44 @@ class Convolution:
                 columns = slice(j * dw, j * dw + (out[1] - 1) * sw + 1, sw)
                 total[:, rows, columns] += windows[:, :, :, i, j]
         return total[:, ph : ph + high, pw : pw + wide].permute(0, 3, 1, 2)
+
+
+@cache
+def convolution_derivatives() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Torch's derivative of a convolution with respect to (input, weight, bias), and to (weight, bias) alone.
+
+    In TorchScript, because its tracer cannot see through the list of booleans that the operator takes, nor through
+    outputs that are not asked for; where TorchScript is gone, the operator itself.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            unit = torch.jit.CompilationUnit(_DERIVATIVES)
+    except Exception:
+
+        def plain(g: Tensor, x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+            shape = (stride, padding, dilation, False, (0, 0), groups)
+            return aten.convolution_backward(g, x, w, [w.shape[0]], *shape, (True, True, True))
+
+        return plain, lambda *args: plain(*args)[1:]
+    return unit.everything, unit.weights
+
+
+_DERIVATIVES = """
+def everything(
+    g: Tensor, x: Tensor, w: Tensor, stride: List[int], padding: List[int], dilation: List[int], groups: int
+):
+    gx, gw, gb = torch.ops.aten.convolution_backward(
+        g, x, w, [w.size(0)], stride, padding, dilation, False, [0, 0], groups, [True, True, True])
+    return gx, gw, gb
+
+def weights(
+    g: Tensor, x: Tensor, w: Tensor, stride: List[int], padding: List[int], dilation: List[int], groups: int
+):
+    gx, gw, gb = torch.ops.aten.convolution_backward(
+        g, x, w, [w.size(0)], stride, padding, dilation, False, [0, 0], groups, [False, True, True])
+    return gw, gb
+"""
 
 
 class _convolution_precision:

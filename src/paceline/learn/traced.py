@@ -2,8 +2,8 @@
 
 A traced step runs outside Python: it holds no interpreter lock, so cohorts in several threads really run side by
 side, and small steps are not dominated by Python. The same operations run in the same order, so the bits are those
-of the plain step. TorchScript is deprecated in torch; where it cannot trace a step (derivatives of convolutions), or
-is gone, the plain step runs instead.
+of the plain step. TorchScript is deprecated in torch; where it cannot trace a step, or is gone, the plain step
+runs instead.
 """
 
 from __future__ import annotations
@@ -121,8 +121,6 @@ def plain_steps(program: Program, like: CohortState, plan: StepPlan, count: int)
 def trace_steps(program: Program, like: CohortState, plan: StepPlan, count: int) -> Steps:
     """The traced steps, or the plain ones where tracing fails."""
     plain = plain_steps(program, like, plan, count)
-    if not program.batches_convolutions:
-        return plain
     size, batch = like.params[0].shape[0], plan.rows_CSB.shape[2]
     # Tracing runs the steps: they run on copies, on the first sample, at rate 0.
     rows_CSB = torch.zeros(size, count, batch, dtype=torch.int64)
