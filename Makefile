@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-slow test-data check bench bench-dry clean
+.PHONY: setup demo test test-slow test-data check bench bench-dry bench-together clean
 
 setup: $(READY)
 
@@ -38,6 +38,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.visits
+
+bench-together: $(READY)
+	$(BIN)/python -m benchmarks.together
 
 bench-dry: $(READY)
 	$(BIN)/python -m benchmarks.dry

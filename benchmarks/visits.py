@@ -106,7 +106,7 @@ def cohort(jobs: list[TrainJob], trainer: CohortTrainer, device: str) -> Callabl
     return visits
 
 
-def timed(work: Callable[[], None], least: float = 0.05) -> float:
+def timed(work: Callable[[], None], least: float = 0.25) -> float:
     """Seconds per call, repeated until the measurement is long enough to mean something."""
     calls, begin = 0, time.perf_counter()
     while (spent := time.perf_counter() - begin) < least or not calls:
@@ -139,7 +139,7 @@ def main() -> None:
     """Measure, print a table, then JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--repetitions", type=int, default=9)
+    parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--json", help="also write the JSON to this file")
     options = parser.parse_args()
     rows = []
