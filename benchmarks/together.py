@@ -10,8 +10,8 @@ import time
 
 from paceline.worlds.experiment import Experiment, perform, plan
 
-NAMES = ["fedavg", "psfl", "fedbuff"]
-WORDS = ["rounds=40", "fedbuff.rounds=80"]
+NAMES = ["fedavg", "sfl", "psfl"]
+WORDS = ["rounds=40"]
 SEEDS = 5
 
 

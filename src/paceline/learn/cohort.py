@@ -27,7 +27,7 @@ from paceline.learn.draws import Batches, draw_batches
 from paceline.learn.graphed import GraphCache
 from paceline.learn.job import EvalJob, Score, Trained, TrainJob
 from paceline.learn.program import Program
-from paceline.learn.scoring import score_jobs
+from paceline.learn.scoring import SLICE, score_jobs
 from paceline.learn.space import Space
 from paceline.learn.step import CohortState, StepPlan
 from paceline.learn.trace import compile_program
@@ -176,15 +176,15 @@ class CohortTrainer:
     # -- evaluation -----------------------------------------------------------------------------------------
 
     def evaluate(self, jobs: list[EvalJob]) -> list[Score]:
-        """Score models: whole test sets model by model, clients' own test sets several clients at a time."""
+        """Score models, several at a time where test sets are small (digits, or clients' own)."""
         program = self.program(jobs[0].space)
         x, y = self._data(jobs[0].x, jobs[0].y, jobs[0].space.dtype)
         jobs = [replace(job, x=x, y=y) for job in jobs]
-        whole = [k for k, job in enumerate(jobs) if job.rows is None]
-        lengths = {k: len(job.rows) for k, job in enumerate(jobs) if job.rows is not None}
-        personal = sorted(lengths, key=lambda k: lengths[k])  # similar lengths together: little padding
-        size = 1 if self.device.type == "cpu" and not program.batches_convolutions else SCORED_TOGETHER
-        groups = [[k] for k in whole] + [personal[k : k + size] for k in range(0, len(personal), size)]
+        lengths = [len(job.y) if job.rows is None else len(job.rows) for job in jobs]
+        order = sorted(range(len(jobs)), key=lambda k: lengths[k])  # similar lengths together: little padding
+        alone = self.device.type == "cpu" and not program.batches_convolutions
+        size = 1 if alone else max(1, min(SCORED_TOGETHER, SLICE // max(lengths)))
+        groups = [order[k : k + size] for k in range(0, len(order), size)]
         scored = self._map(lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups)
         places = [k for group in groups for k in group]
         flat = [score for group in scored for score in group]

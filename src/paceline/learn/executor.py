@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from torch import Tensor
 from paceline.errors import Diverged
 from paceline.learn.graph import Measure, Model, Sum, Visit
 from paceline.learn.job import EvalJob, Score, Trainer, TrainJob
+from paceline.learn.recipe import LocalSGD
 
 
 @dataclass
@@ -66,8 +68,7 @@ class Executor:
         for model in wave:
             visit = model.operation
             assert isinstance(visit, Visit)
-            # The rate is a number per client, so recipes that differ in nothing else share a group.
-            shape = replace(visit.recipe, lr=1.0, schedule="constant")
+            shape = _shape(visit.recipe)
             groups[model.space, shape, id(visit.shards.x), id(visit.shards.y), visit.extras].append(model)
         for group in groups.values():
             results = self.trainer.train([_job(model) for model in group])
@@ -95,6 +96,12 @@ class Executor:
                 scores[number].append(score)
         for number, measure in enumerate(measures):
             measure.settle(_mean_score(scores[number]))
+
+
+@lru_cache(maxsize=256)
+def _shape(recipe: LocalSGD) -> LocalSGD:
+    """A recipe without its rate, which is a number per client: recipes that differ in nothing else share a group."""
+    return replace(recipe, lr=1.0, schedule="constant")
 
 
 class _Pending:

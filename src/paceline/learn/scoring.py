@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from paceline.learn.job import EvalJob, Score
 from paceline.learn.program import Program
 
-SLICE = 4096
+SLICE = 8192
 """Samples (over all models) that go through the network at a time."""
 
 
