@@ -28,9 +28,8 @@ def main() -> None:
     seconds(together)  # warm
     pairs = [(seconds(apart), seconds(together)) for _ in range(3)]
     one_by_one, at_once = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print(
-        f"15 runs one after the other: {one_by_one:.2f} s; together: {at_once:.2f} s; ratio {one_by_one / at_once:.1f}"
-    )
+    ratio = one_by_one / at_once
+    print(f"15 runs one by one: {one_by_one:.2f} s; together: {at_once:.2f} s; ratio {ratio:.1f}")
 
 
 if __name__ == "__main__":

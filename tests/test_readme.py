@@ -1,6 +1,7 @@
 """What the README shows is what the program has: commands, settings, algorithms, columns."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,7 @@ def test_commands_and_settings_exist():
     for words in commands():
         assert words[0] in known
         names = [w for w in words[1:] if w in ALGORITHMS]
-        settings = [
-            b for a, b in zip(words, words[1:], strict=False) if a == "--set" and not b.startswith("model=my")
-        ]
+        settings = [b for a, b in pairwise(words) if a == "--set" and not b.startswith("model=my")]
         for name in names:
             make_settings(name, settings)
 
