@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from paceline.learn.layers import Convolution, Descent, Dropout, Lane, Layer
+from paceline.learn.convolution import Convolution
+from paceline.learn.layers import Descent, Dropout, Lane, Layer
 from paceline.learn.recipe import Loss
 from paceline.learn.space import Space
 

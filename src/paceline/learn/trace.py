@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from paceline.errors import ModelError
 from paceline.learn import layers
+from paceline.learn.convolution import Convolution
 from paceline.learn.dropout import AddressedDropout, set_keys
 from paceline.learn.program import Batch, LayerProgram, Node, Program
 from paceline.learn.space import Space
@@ -94,7 +95,7 @@ def layer_program(space: Space) -> LayerProgram:
     read = {source for node in nodes for source in node.inputs}
     if not read >= set(range(1, len(nodes))):
         raise Unknown("some value is never used")
-    images = frozenset(n.layer.weight for n in nodes if isinstance(n.layer, layers.Convolution))
+    images = frozenset(n.layer.weight for n in nodes if isinstance(n.layer, Convolution))
     return LayerProgram(space, tuple(_pool_first(nodes)), images)
 
 
@@ -156,7 +157,7 @@ def _module_layer(name: str, module: nn.Module, number: dict[str, int]) -> layer
         case nn.Linear() if weight is not None:
             return layers.Dense(weight, bias)
         case nn.Conv2d(padding_mode="zeros") if weight is not None:
-            return layers.Convolution(
+            return Convolution(
                 weight, bias, _pair(module.stride), _padding(module), _pair(module.dilation), module.groups
             )
         case nn.GroupNorm():
