@@ -173,9 +173,10 @@ def test_what_is_long_computed_or_trained_is_not_folded():
     parts = [visit(value(base)) for base in BASES]
     long = mean(parts)
     assert (long * 2.0).parents == (long,)
-    computed = parts[0] + parts[1]
+    computed, total = parts[0] - parts[1], parts[0] + parts[1]
     compute(computed)
     assert (computed * 2.0).parents == (computed,)
+    assert (total * 2.0).parents == (total,)
     assert (parts[0] * 2.0).parents == (parts[0],)
 
 

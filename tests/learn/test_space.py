@@ -42,7 +42,7 @@ def test_reading_and_writing_are_inverse(clients):
     assert torch.equal(made.flatten(made.unflatten(flat_CP[0])), flat_CP[0])
     parts = made.split(flat_CP)
     assert [part.shape for part in parts] == [(clients, *slot.shape) for slot in made.slots]
-    assert torch.equal(made.join(parts), flat_CP)
+    assert torch.equal(torch.stack(made.join(parts)), flat_CP)
     for part, named in zip(parts, made.unflatten(flat_CP[-1]).values(), strict=True):
         assert torch.equal(part[-1], named)
 

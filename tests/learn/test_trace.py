@@ -56,7 +56,7 @@ def gradients(program, clients=CLIENTS):
     with torch.no_grad():
         loss_C = program.gradients(params, grads, Batch(x, y, weight_CB), "cross_entropy")
         outputs = program.outputs(params, x)
-    return loss_C, program.unpack(grads), outputs
+    return loss_C, torch.stack(program.unpack(grads)), outputs
 
 
 def by_autograd(space, clients=CLIENTS):

@@ -9,6 +9,9 @@ from paceline.errors import CostError, Deadlock, SettingError
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger.spans import NOBODY
 from paceline.system import Dropouts, Leave, UndefinedServer
+from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.run import Run
+from paceline.worlds.settings import make_settings
 from tests.worlds.worlds import FixedLinks, dry_world, play, spans
 
 LOCAL = LocalSGD()
@@ -220,3 +223,69 @@ def test_a_server_that_waits_for_nobody_is_a_deadlock():
 
     with pytest.raises(Deadlock, match="main waits at"):
         play(world, main())
+
+
+@pytest.mark.parametrize("name", ["fedavg", "sfl", "psfl", "fedbuff", "fedasync"])
+@pytest.mark.parametrize("availability", ["dropout:0.02,forever", "dropout:0.2,forever+duty:30,0.6"])
+def test_devices_that_never_return_end_no_run_before_they_are_all_gone(name, availability):
+    """A synchronous run goes on with whoever is left; a pool that can draw nobody any more says so."""
+    words = ["clients=60", "rounds=30", f"fleet.availability={availability}", "fleet.links=rate:1,1"]
+    run = Run(make_settings(name, words), dry=True)
+    drive([run], make_executor(run.settings.executor))
+    if run.failure is not None:
+        assert name in ("fedbuff", "fedasync")
+        assert "no client is left to draw" in str(run.failure)
+    else:
+        assert run.world.round == 30
+
+
+def test_a_transfer_starts_when_both_ends_are_there():
+    """Client 0 is there in [0, 10) and [20, 30), client 1 from 5 on; they meet, also when a link must be freed."""
+
+    class Hours:
+        def next_online(self, device, now):
+            if device == 1:
+                return max(now, 12.0)
+            return now if now % 20 < 10 else now - now % 20 + 20
+
+        def leaves(self, device, visit, start, seconds):
+            return None
+
+    world = dry_world([1.0, 1.0], links=FixedLinks(2.0), availability=Hours())
+
+    async def main():
+        await world.send(world.initial_model(), 0, 1)
+
+    play(world, main())
+    assert spans(world, "site", "kind", "start", "end", "peer") == [
+        (1, "wait", 0.0, 20.0, 0),  # the last to be ready was client 0, at the beginning of its next hours
+        (0, "send", 20.0, 22.0, 1),
+        (1, "receive", 20.0, 22.0, 0),
+    ]
+
+
+def test_a_rider_waits_for_the_next_one_to_come_online():
+    class Late:
+        def next_online(self, device, now):
+            return max(now, 7.0) if device == 1 else now
+
+        def leaves(self, device, visit, start, seconds):
+            return None
+
+    world = dry_world([1.0, 1.0], availability=Late())
+
+    async def ride():
+        model = await world.train(0, world.initial_model(), LOCAL)
+        await world.send(model, 0, 1)
+        await world.train(1, model, LOCAL)
+
+    async def main():
+        await world.gather([ride()])
+
+    play(world, main())
+    # Client 1 was away until 7: that is no wait of its own. Client 0 held the model and waited for it.
+    assert spans(world, "site", "start", "end", "peer", kinds=["wait"]) == [
+        (0, 1.0, 7.0, 1),
+        (0, 7.0, 8.0, 1),
+        (1, 0.0, 1.0, 0),
+    ]

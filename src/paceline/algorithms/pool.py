@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from paceline.algorithms.base import Dropped, Model, World, require, visit
+from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
 
 
@@ -48,10 +50,10 @@ async def _keep_working(world: World, server: Server, idle: IdleClients, local: 
         start, version = server.model, server.version
         try:
             trained = await visit(world, client, start, local)
-        except Dropped:
+        except Dropped as dropped:
+            idle.put_back(client, for_good=dropped.back in (None, math.inf))
             continue
-        finally:
-            idle.put_back(client)
+        idle.put_back(client)
         server.inbox.put_nowait(Update(trained, start, version))
         await world.settled()  # the next client starts from what the server makes of this
 
@@ -70,6 +72,11 @@ class IdleClients:
     def take(self) -> int:
         """A client that is now at work; an offline one only if hardly any is online (it will be waited for)."""
         tries = 0
+        if len(self._busy) >= self._size:
+            raise SettingError(
+                f"no client is left to draw: of {self._size}, all are at work or have dropped out for good;"
+                " lower algorithm.concurrency, or let devices come back (fleet.availability)"
+            )
         while True:
             client = int(self._draw(self._size))
             tries += 1
@@ -77,9 +84,10 @@ class IdleClients:
                 self._busy.add(client)
                 return client
 
-    def put_back(self, client: int) -> None:
-        """The client is idle again."""
-        self._busy.discard(client)
+    def put_back(self, client: int, for_good: bool = False) -> None:
+        """The client is idle again, unless it left for good: then it is never drawn again."""
+        if not for_good:
+            self._busy.discard(client)
 
 
 def check_pool(rounds: int, concurrency: int, clients: int) -> None:

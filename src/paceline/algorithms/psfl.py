@@ -53,25 +53,18 @@ class PSFL:
             yield Progress(model, {"sequences": len(arrived)})
 
     async def ride(self, world: World, model: Model, sequence: Sequence[int]) -> Model | None:
-        """The model passes from client to client; one that drops out is passed over."""
+        """The model passes from client to client; one that drops out is passed over, a lost holder loses it."""
         holder = world.server
         for client in sequence:
             try:
                 received = await world.send(model, holder, client)
                 model = await world.train(client, received, self.local)
-            except Dropped:
+            except Dropped as dropped:
+                if dropped.site == holder:
+                    return None
                 continue
             holder = client
-        if holder == world.server:
+        try:
+            return None if holder == world.server else await world.send(model, holder, world.server)
+        except Dropped:
             return None
-        return await world.send(model, holder, world.server)
-
-
-def fedavg(*, rounds: int = 100, cohort: int = 20, local: LocalSGD | None = None) -> PSFL:
-    """FedAvg with equal weights: ``cohort`` sequences of one client."""
-    return PSFL(rounds=rounds, width=cohort, length=1, local=local or LocalSGD())
-
-
-def sequential(*, rounds: int = 100, cohort: int = 20, local: LocalSGD | None = None) -> PSFL:
-    """Sequential FL: one sequence of ``cohort`` clients."""
-    return PSFL(rounds=rounds, width=1, length=cohort, local=local or LocalSGD())

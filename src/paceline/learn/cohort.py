@@ -118,8 +118,9 @@ class CohortTrainer:
         state = self._state(program, jobs)
         run = self._graphs.run if self.device.type == "cuda" else self._traces.run
         loss_C = run(program, state, plan)
-        values = program.unpack(state.params)
-        return [Trained(value, loss) for value, loss in zip(values.unbind(0), loss_C.unbind(0), strict=True)]
+        return [
+            Trained(value, loss) for value, loss in zip(program.unpack(state.params), loss_C.unbind(0), strict=True)
+        ]
 
     def _plan(self, program: Program, jobs: list[TrainJob]) -> StepPlan:
         recipe = jobs[0].recipe

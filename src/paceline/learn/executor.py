@@ -141,7 +141,9 @@ def _sum(model: Model) -> Tensor:
     operation = model.operation
     assert isinstance(operation, Sum)
     values = [parent.value for parent in model.parents if parent.value is not None]
-    total = values[0] * operation.coefficients[0]
+    # The initial model is drawn on the CPU; whatever was trained stays where it was trained.
+    device = next((value.device for value in values if value.is_cuda), values[0].device)
+    total = values[0].to(device) * operation.coefficients[0]
     for value, coefficient in zip(values[1:], operation.coefficients[1:], strict=True):
         total.add_(value.to(total.device), alpha=coefficient)
     return total

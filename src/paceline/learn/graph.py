@@ -16,8 +16,6 @@ from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 
 FUSED = 2
-"""A pending sum of at most this many terms is folded into the sum that uses it: differences and scalings are,
-the running server model is not (its terms would grow with every round)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -25,6 +23,10 @@ class Sum:
     """A linear combination of the parents."""
 
     coefficients: tuple[float, ...]
+    passing: bool = False
+    """A difference or a scaling, as in ``x + (a - b) * 0.1``: folded into the sum that uses it, if it has at most
+    ``FUSED`` terms. Other sums are not: they may be a server model that many will read, and whose terms would grow
+    with every round."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -79,10 +81,10 @@ class Model:
         return combine([(1.0, self), (1.0, other)])
 
     def __sub__(self, other: Model) -> Model:
-        return combine([(1.0, self), (-1.0, other)])
+        return combine([(1.0, self), (-1.0, other)], passing=True)
 
     def __mul__(self, factor: float) -> Model:
-        return combine([(float(factor), self)])
+        return combine([(float(factor), self)], passing=True)
 
     __rmul__ = __mul__
 
@@ -125,14 +127,14 @@ class Measure:
         self.models = ()
 
 
-def combine(terms: Iterable[tuple[float, Model]]) -> Model:
-    """The weighted sum of models of one space; small pending sums among them are folded in."""
+def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> Model:
+    """The weighted sum of models of one space; passing sums among them are folded in."""
     flat: list[tuple[float, Model]] = []
     for factor, model in terms:
         if isinstance(model, Ghost):
             return model
         inner = model.operation
-        if isinstance(inner, Sum) and len(inner.coefficients) <= FUSED:
+        if isinstance(inner, Sum) and inner.passing and len(inner.coefficients) <= FUSED:
             flat += [(factor * c, parent) for c, parent in zip(inner.coefficients, model.parents, strict=True)]
         else:
             flat.append((factor, model))
@@ -141,7 +143,7 @@ def combine(terms: Iterable[tuple[float, Model]]) -> Model:
     strangers = {model.space.name for _, model in flat if model.space is not space}
     if strangers:
         raise TypeError(f"cannot average models of different spaces: {space.name} with {', '.join(strangers)}")
-    return Model(space, None, Sum(tuple(f for f, _ in flat)), tuple(m for _, m in flat))
+    return Model(space, None, Sum(tuple(f for f, _ in flat), passing), tuple(m for _, m in flat))
 
 
 def mean(models: Sequence[Model], weights: Sequence[float] | None = None) -> Model:

@@ -65,7 +65,7 @@ class StepGraph:
     graph: torch.cuda.CUDAGraph = field(default_factory=torch.cuda.CUDAGraph)
 
     def reset(self, key_C: Tensor) -> None:
-        """Before a new cohort: its keys, step 0, and nothing left over for padded clients or momentum."""
+        """Before a new cohort: its keys, step 0, and nothing left over for padded clients."""
         self.key_C[: len(key_C)] = key_C
         for buffer in (self.step, self.weight_CB, self.lr_C):
             buffer.zero_()

@@ -66,8 +66,8 @@ class Program(Protocol):
         """C flat vectors to the tensors this program computes with; always copies."""
         ...
 
-    def unpack(self, tensors: list[Tensor]) -> Tensor:
-        """The inverse of ``pack``."""
+    def unpack(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The inverse of ``pack``; every client's vector has memory of its own, and dies alone."""
         ...
 
     def gradients(
@@ -129,7 +129,7 @@ class LayerProgram:
             for k, part in enumerate(self.space.split(side_by_side(flats)))
         ]
 
-    def unpack(self, tensors: list[Tensor]) -> Tensor:
+    def unpack(self, tensors: list[Tensor]) -> list[Tensor]:
         """Back to the flat order of ``named_parameters``."""
         return self.space.join(
             [t.permute(0, 1, 4, 2, 3) if k in self.image_weights else t for k, t in enumerate(tensors)]

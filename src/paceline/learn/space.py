@@ -80,9 +80,10 @@ class Space:
         """C flat vectors to one (C, *shape) tensor per parameter (views where possible)."""
         return [flat_CP[:, s.start : s.stop].reshape(flat_CP.shape[0], *s.shape) for s in self.slots]
 
-    def join(self, tensors: Sequence[Tensor]) -> Tensor:
-        """The inverse of ``split``."""
-        return torch.cat([t.reshape(t.shape[0], -1) for t in tensors], dim=1)
+    def join(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The inverse of ``split``: one vector per client, each with memory of its own."""
+        flat = [t.reshape(t.shape[0], -1).unbind(0) for t in tensors]
+        return [torch.cat(parts) for parts in zip(*flat, strict=True)]
 
     def initial(self, seed: int) -> Tensor:
         """The architecture's own random initialisation, from a seed of its own, always drawn on the CPU."""

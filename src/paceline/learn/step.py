@@ -59,11 +59,6 @@ class StepPlan:
     drops: bool
     """Whether the model has dropout, so that batches need keys."""
 
-    @property
-    def steps(self) -> int:
-        """The longest visit's steps."""
-        return self.steps_C[0]
-
     def part(self, clients: slice) -> StepPlan:
         """Some of the clients, with as many steps as the longest of them needs."""
         steps_C = self.steps_C[clients]

@@ -216,7 +216,7 @@ def _lane_gradients(program: LayerProgram, flats: list[Tensor], x_CB: Tensor, ke
     batch = Batch(x_CB.flatten(0, 1).clone(), labels, weight_CB, torch.tensor(keys))
     with torch.no_grad():
         program.gradients(params, grads, batch, "cross_entropy")
-    return list(program.unpack(grads))
+    return program.unpack(grads)
 
 
 def _autograd(space: Space, flat: Tensor, x_B: Tensor, key: int) -> Tensor:

@@ -102,6 +102,7 @@ def plain_steps(program: Program, like: CohortState, plan: StepPlan, count: int)
     """So many steps as a function of tensors alone; what is not a tensor is taken from the plan."""
     present = [part is not None for part in like.parts()]
     width = len(like.params)
+    light = plan.on(plan.x[:0], plan.y[:0]).part(slice(0, 1))  # a cached closure must not keep a wave's data
 
     def steps(
         x: Tensor, y: Tensor, rows_CSB: Tensor, weight_CSB: Tensor, key_C: Tensor, first: Tensor, lr_CS: Tensor,
@@ -111,8 +112,8 @@ def plain_steps(program: Program, like: CohortState, plan: StepPlan, count: int)
         state = CohortState.of([[next(rest) for _ in range(width)] if there else None for there in present])
         total_C = torch.zeros_like(lr_CS[:, 0])
         for k in range(count):
-            batch = make_batch(plan.on(x, y), rows_CSB[:, k], weight_CSB[:, k], key_C, first + k)
-            total_C = total_C + sgd_step(program, state, batch, plan.recipe, lr_CS[:, k])
+            batch = make_batch(light.on(x, y), rows_CSB[:, k], weight_CSB[:, k], key_C, first + k)
+            total_C = total_C + sgd_step(program, state, batch, light.recipe, lr_CS[:, k])
         return total_C
 
     return steps

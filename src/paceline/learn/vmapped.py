@@ -49,7 +49,7 @@ class VmapProgram:
         parts = self.space.split(side_by_side(flats))
         return [part.clone(memory_format=torch.contiguous_format) for part in parts]
 
-    def unpack(self, tensors: list[Tensor]) -> Tensor:
+    def unpack(self, tensors: list[Tensor]) -> list[Tensor]:
         """Back to flat vectors."""
         return self.space.join(tensors)
 

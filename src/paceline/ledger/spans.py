@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
     [
         ("site", pa.int32()),
         ("kind", pa.dictionary(pa.int8(), pa.string())),
-        ("lane", pa.int16()),
+        ("lane", pa.int32()),
         ("start", pa.float64()),
         ("end", pa.float64()),
         ("round", pa.int32()),

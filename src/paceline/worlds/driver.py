@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 from collections.abc import Sequence
 
 import torch
@@ -17,9 +16,6 @@ from paceline.learn.job import Trainer
 from paceline.learn.reference import ReferenceTrainer
 from paceline.worlds.run import Run
 from paceline.worlds.settings import ExecutorSettings
-
-SECONDS_BETWEEN = 2.0
-"""About so much real time passes between two times that deferred learning is computed and metrics are written."""
 
 
 def make_executor(settings: ExecutorSettings) -> Executor:
@@ -52,13 +48,8 @@ def drive(runs: Sequence[Run], executor: Executor) -> None:
                 wanted = run.wanted()
                 models += wanted[0]
                 measures += wanted[1]
-            begin, visits = time.perf_counter(), executor.statistics.visits
             diverged: dict[object, Diverged] = executor.run(models, measures) if models or measures else {}
-            visits = executor.statistics.visits - visits
-            pace = visits / (time.perf_counter() - begin) if visits else None
             for run in active:
-                if pace is not None:
-                    run.flush_at(pace * SECONDS_BETWEEN / len(active))
                 run.settle(diverged.get(run.world))
                 if run.done:
                     run.close()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from paceline.algorithms.base import Progress
 from paceline.config import to_tree
@@ -23,8 +26,11 @@ from paceline.worlds.simulation import Simulation
 from paceline.worlds.until import Until
 
 Row = dict[str, Any]
-FIRST_FLUSH = 64
-"""Visits before learning is first computed; after that, the pace decides."""
+FLUSH_FLOPS = 5e10
+FLUSH_FLOPS_CUDA = 2e12
+"""Training FLOPs after which deferred learning is computed: a few seconds of real time between two lines of metrics.
+A count, not a clock: what trains together must not depend on how fast the machine is just now."""
+FEWEST = 16
 
 
 @dataclass(eq=False)
@@ -61,7 +67,7 @@ class Run:
         self.writer: RunDirectory | None = None
         self.task: asyncio.Task[None] | None = None
         self.done = False
-        self._flush_limit = min(FIRST_FLUSH, s.flush)
+        self._flush_limit = _flush_limit(s, self.problem)
         self._waiting: list[tuple[Row, Measure]] = []
         self._flush: asyncio.Future[Any] | None = None
         self._begun = time.perf_counter()
@@ -73,10 +79,6 @@ class Run:
             self.world.ledger.path = self.writer.spans if self.keep_spans else None
         self.task = self.world.loop.start(self._main())
         self._begun = time.perf_counter()
-
-    def flush_at(self, visits: float) -> None:
-        """Compute deferred learning after about so many visits, within what the settings allow."""
-        self._flush_limit = int(min(max(visits, FIRST_FLUSH), self.settings.flush))
 
     @property
     def label(self) -> str:
@@ -246,6 +248,18 @@ class Run:
             **figures,
             "rounds": (self.reached or {}).get("round"),
         }
+
+
+def _flush_limit(settings: Settings, problem: Problem) -> int:
+    """Visits after which learning is computed: few for costly ones, never more than the settings allow."""
+    local = getattr(settings.algorithm, "local", None)
+    flops = problem.flops(0, local) if local is not None else math.nan
+    if not flops > 0:
+        return min(FEWEST, settings.flush)
+    cuda = settings.executor.device.startswith("cuda") or (
+        settings.executor.device == "auto" and torch.cuda.is_available()
+    )
+    return int(min(max((FLUSH_FLOPS_CUDA if cuda else FLUSH_FLOPS) / flops, FEWEST), settings.flush))
 
 
 def _check_recipe(settings: Settings, problem: Problem) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import weakref
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from paceline.worlds.lanes import Lanes
 from paceline.worlds.problem import Problem
 
 T = TypeVar("T")
+MEETINGS = 1000
+"""Windows that two devices may miss each other in before they are taken never to meet."""
 BRANCH: contextvars.ContextVar[list[Activity] | None] = contextvars.ContextVar("branch", default=None)
 
 
@@ -50,7 +53,6 @@ class Simulation:
         self.clients = range(self.fleet.size)
         self.pending: list[weakref.ref[Model]] = []
         self.measures: list[tuple[Measure, asyncio.Future[Any] | None]] = []
-        self.failure: BaseException | None = None
         self._visits: dict[int, int] = {}
         self._free: dict[int, float] = {}
         self._uplink: dict[int, float] = {}
@@ -80,7 +82,7 @@ class Simulation:
 
     def online(self, client: int) -> bool:
         """Whether a client could start now."""
-        return self._steady or self._reachable(client, self.now()) <= self.now()
+        return self._steady or self._next_online(client, self.now()) <= self.now()
 
     def evaluate(self, model: Model | Sequence[Model]) -> Measure:
         """Promise a score."""
@@ -169,13 +171,8 @@ class Simulation:
 
     async def send(self, model: Model, source: int, target: int) -> Model:
         """Move a model over the links of both ends."""
-        now = start = self.loop.time()
-        if not self._steady:
-            start = self._reachable(target, self._reachable(source, start))
-        if source >= 0:
-            start = max(start, self._uplink.get(source, 0.0))
-        if target >= 0:
-            start = max(start, self._downlink.get(target, 0.0))
+        now = self.loop.time()
+        start, late = self._meeting(source, target, now)
         size = model.nbytes
         seconds, joules = self.fleet.links.cost(source, target, size, start)
         end = start + seconds
@@ -185,10 +182,28 @@ class Simulation:
         round = self.round
         if end > now:
             await self.loop.at(end)
+        if start > now and late != source:
+            self.ledger.wait(source, now, start, round, late)
+        elif start > now:
+            self.ledger.wait(target, now, start, round, late)
         self.ledger.transfer(source, target, start, end, round, size, joules, lanes)
-        self._note(source, start, end)
-        self._note(target, start, end)
+        # From now on, also where it had to wait: what is booked here is not a barrier's wait, and being away is none.
+        self._note(source, now, end)
+        self._note(target, now, end)
         return model
+
+    def _meeting(self, source: int, target: int, now: float) -> tuple[float, int]:
+        """When both ends are there with their links free, and which of them was waited for."""
+        up, down = self._uplink.get(source, 0.0), self._downlink.get(target, 0.0)
+        start, late = now, source
+        for _ in range(MEETINGS):
+            ready = max(start, up if source >= 0 else 0.0), max(start, down if target >= 0 else 0.0)
+            if not self._steady:
+                ready = self._reachable(source, ready[0]), self._reachable(target, ready[1])
+            if ready == (start, start):
+                return start, late
+            start, late = max(ready), source if ready[0] >= ready[1] else target
+        raise Dropped(target, now, None)  # their hours never meet
 
     def _occupy(self, source: int, target: int, now: float, end: float) -> tuple[int, int]:
         if source >= 0:
@@ -212,13 +227,17 @@ class Simulation:
         self.ledger.work(site, start, end, round, flops, joules)
         self._note(site, start, end)
 
-    def _reachable(self, site: int, when: float) -> float:
-        """The earliest time from ``when`` on at which a client is there; servers always are."""
+    def _next_online(self, site: int, when: float) -> float:
+        """The earliest time from ``when`` on at which a client is there, or infinity; servers always are."""
         if site < 0:
             return when
         when = max(when, self._away.get(site, 0.0))
-        when = self.fleet.availability.next_online(site, when)
-        if when == float("inf"):
+        return when if when == math.inf else self.fleet.availability.next_online(site, when)
+
+    def _reachable(self, site: int, when: float) -> float:
+        """The same for someone who must be there: whoever never will be has dropped out."""
+        when = self._next_online(site, when)
+        if when == math.inf:
             raise Dropped(site, self.now(), None)
         return when
 
