@@ -82,8 +82,14 @@ class Space:
 
     def join(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The inverse of ``split``: one vector per client, each with memory of its own."""
-        flat = [t.reshape(t.shape[0], -1).unbind(0) for t in tensors]
-        return [torch.cat(parts) for parts in zip(*flat, strict=True)]
+        rows = [t.reshape(t.shape[0], -1) for t in tensors]
+        if not rows[0].is_cuda:
+            return [torch.cat(parts) for parts in zip(*[row.unbind(0) for row in rows], strict=True)]
+        # On a GPU a few large copies instead of one launch per client.
+        views = torch.cat(rows, dim=1).unbind(0)
+        own = [torch.empty_like(view) for view in views]
+        torch._foreach_copy_(own, list(views))
+        return own
 
     def initial(self, seed: int) -> Tensor:
         """The architecture's own random initialisation, from a seed of its own, always drawn on the CPU."""
