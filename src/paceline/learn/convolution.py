@@ -82,22 +82,10 @@ class Convolution:
                 gcols = torch.bmm(g_CMO, weight.flatten(2))
                 gx = self._fold(gcols, shape, g.shape[2:], weight.shape[2:4])
                 del gcols
-            self._weight_gradient(lane, g_CMO, cols_CMK)
+            lane.product(self.weight, g_CMO.transpose(1, 2), cols_CMK)
         if self.bias is not None:
             lane.store(self.bias, g_CMO.sum(dim=1))
         return (gx,)
-
-    def _weight_gradient(self, lane: Lane, g_CMO: Tensor, cols_CMK: Tensor) -> None:
-        """gᵀ cols, on a GPU cut along the long sum over places where the result alone would not fill the chip."""
-        parts = _parts(g_CMO, cols_CMK) if g_CMO.is_cuda else 1
-        if parts == 1:
-            lane.product(self.weight, g_CMO.transpose(1, 2), cols_CMK)
-            return
-        clients, _, out = g_CMO.shape
-        g = g_CMO.reshape(clients * parts, -1, out)
-        cols = cols_CMK.reshape(clients * parts, -1, cols_CMK.shape[2])
-        partial = torch.bmm(g.transpose(1, 2), cols).view(clients, parts, -1)
-        lane.store(self.weight, partial.sum(dim=1).view_as(lane.params[self.weight]))
 
     def _unfold(self, x: Tensor, kh: int, kw: int) -> tuple[Tensor, tuple[int, int]]:
         """All windows of a channels-last image batch as a view: (N, H', W', kh, kw, I)."""
@@ -122,20 +110,6 @@ class Convolution:
                 columns = slice(j * dw, j * dw + (out[1] - 1) * sw + 1, sw)
                 total[:, rows, columns] += windows[:, :, :, i, j]
         return total[:, ph : ph + high, pw : pw + wide].permute(0, 3, 1, 2)
-
-
-FILLED = 512
-"""Tiles of 64 by 64 results that keep a large GPU busy."""
-
-
-def _parts(g_CMO: Tensor, cols_CMK: Tensor) -> int:
-    """Into how many parts to cut the sum over places: a power of two up to 16 that divides it."""
-    clients, places, out = g_CMO.shape
-    tiles = clients * -(-out // 64) * -(-cols_CMK.shape[2] // 64)
-    parts = 1
-    while parts < 16 and tiles * parts < FILLED and places % (2 * parts) == 0:
-        parts *= 2
-    return parts
 
 
 @cache
