@@ -149,7 +149,8 @@ class Run:
         except PacelineError as problem:
             self._fail(problem)
         except Exception as problem:
-            wrapped = SiteError(f"failed at t={self.world.now():g} s: {type(problem).__name__}: {problem}")
+            where = "".join(f", {note}" for note in getattr(problem, "__notes__", ()))
+            wrapped = SiteError(f"failed at t={self.world.now():g} s{where}: {type(problem).__name__}: {problem}")
             wrapped.__cause__ = problem
             self._fail(wrapped)
 

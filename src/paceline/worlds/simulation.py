@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import math
 import weakref
+from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -32,7 +33,9 @@ from paceline.worlds.problem import Problem
 T = TypeVar("T")
 MEETINGS = 1000
 """Windows that two devices may miss each other in before they are taken never to meet."""
-BRANCH: contextvars.ContextVar[list[Activity] | None] = contextvars.ContextVar("branch", default=None)
+Log = list[Activity] | deque[Activity]
+BRANCH: contextvars.ContextVar[Log | None] = contextvars.ContextVar("branch", default=None)
+"""What the branch that runs now has done."""
 
 
 @dataclass(eq=False)
@@ -256,13 +259,15 @@ class Simulation:
             tasks.append(self.loop.create_task(branch, context=context))
         try:
             results = list(await asyncio.gather(*tasks))
-        except BaseException:
-            for task in tasks:
+        except BaseException as problem:
+            for task, log in zip(tasks, logs, strict=True):
+                if task.done() and not task.cancelled() and task.exception() is problem:
+                    _say_where(problem, log)
                 task.cancel()
             raise
         sites = book_waits(self.ledger, logs, begin, self.now(), round)
         if outer is not None:
-            outer += [Activity(site, begin, self.now()) for site in sites]
+            outer.extend(Activity(site, begin, self.now()) for site in sites)
         return results
 
     async def settled(self) -> None:
@@ -271,15 +276,27 @@ class Simulation:
 
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A branch of its own until the run ends."""
-        task = self.loop.create_task(branch)
-        task.add_done_callback(self._spawned_done)
-        return task
+        log: deque[Activity] = deque(maxlen=1)  # it may run for long: only its last place is kept
+        context = contextvars.copy_context()
+        context.run(BRANCH.set, log)
+        task = self.loop.create_task(branch, context=context)
 
-    def _spawned_done(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled() and (problem := task.exception()) is not None:
-            self.loop.fail(problem)
+        def done(task: asyncio.Task[Any]) -> None:
+            if not task.cancelled() and (problem := task.exception()) is not None:
+                _say_where(problem, log)
+                self.loop.fail(problem)
+
+        task.add_done_callback(done)
+        return task
 
     def _note(self, site: int, start: float, end: float) -> None:
         log = BRANCH.get()
         if log is not None:
             log.append(Activity(site, start, end))
+
+
+def _say_where(problem: BaseException, log: Log) -> None:
+    """Tell an exception which site its branch was last busy at; the innermost branch speaks first."""
+    if log and not hasattr(problem, "__notes__"):
+        site = log[-1].site
+        problem.add_note(f"in a branch last at {f'client {site}' if site >= 0 else f'server {site}'}")

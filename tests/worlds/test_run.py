@@ -1,0 +1,49 @@
+"""A run that fails says where and when, and keeps what it had."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from paceline.algorithms.base import Progress
+from paceline.learn.recipe import LocalSGD
+from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.run import Run
+from paceline.worlds.settings import make_settings
+
+
+@dataclass(frozen=True)
+class Buggy:
+    """Round by round; in the second one, whoever has trained at client 3 fails."""
+
+    how: str
+    local: LocalSGD = field(default_factory=LocalSGD)
+
+    def check(self, clients):
+        pass
+
+    async def run(self, world):
+        model = world.initial_model()
+        for r in range(3):
+            if self.how == "spawned" and r == 1:
+                world.spawn(self.visit(world, model, 3, r))
+            await world.gather(self.visit(world, model, k, r) for k in range(3 if self.how == "spawned" else 5))
+            yield Progress(model)
+
+    async def visit(self, world, model, client, r):
+        await world.train(client, model, self.local)
+        if r == 1 and client == 3:
+            raise ZeroDivisionError("a bug")
+
+
+@pytest.mark.parametrize("how", ["gathered", "spawned"])
+def test_a_bug_comes_home_with_site_and_virtual_time(how, tmp_path):
+    settings = replace(
+        make_settings("fedavg", ["clients=10", "fleet.times=constant:2", "fleet.jitter=0"]), algorithm=Buggy(how)
+    )
+    run = Run(settings, directory=tmp_path / "run")
+    drive([run], make_executor(settings.executor))
+    assert str(run.failure) == "failed at t=4 s, in a branch last at client 3: ZeroDivisionError: a bug"
+    assert isinstance(run.failure.__cause__, ZeroDivisionError)
+    assert (tmp_path / "run" / "summary.json").exists()
+    # Spawned, it fails at the instant at which the second round ends.
+    assert [row["round"] for row in run.rows] == [1] if how == "gathered" else [1, 2]
