@@ -46,4 +46,4 @@ def test_a_bug_comes_home_with_site_and_virtual_time(how, tmp_path):
     assert isinstance(run.failure.__cause__, ZeroDivisionError)
     assert (tmp_path / "run" / "summary.json").exists()
     # Spawned, it fails at the instant at which the second round ends.
-    assert [row["round"] for row in run.rows] == [1] if how == "gathered" else [1, 2]
+    assert [row["round"] for row in run.rows] == ([1] if how == "gathered" else [1, 2])
