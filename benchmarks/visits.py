@@ -16,8 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-
-import paceline  # noqa: F401  (before torch: see its first lines)
 import torch
 from torch.nn import functional as F
 

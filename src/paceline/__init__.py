@@ -4,14 +4,6 @@ Rooms, each importing only those before it: errors, seeds, config; clock; system
 worlds; report; cli. ``tests/test_rooms.py`` holds the order.
 """
 
-import os
-
-# Before torch loads its OpenMP: threads that meet after every small operation spin for very long by default, and
-# with one other busy process on the machine each meeting then waits for the scheduler (measured: 100 times slower).
-# A short spin keeps an idle machine as fast and a busy one usable.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-
 from paceline.algorithms.base import Dropped, Progress, World
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff

@@ -6,21 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-NOBODY = -(2**31)
-SCHEMA = pa.schema(
-    [
-        ("site", pa.int32()),
-        ("kind", pa.dictionary(pa.int8(), pa.string())),
-        ("lane", pa.int16()),
-        ("start", pa.float64()),
-        ("end", pa.float64()),
-        ("round", pa.int32()),
-        ("bytes", pa.float64()),
-        ("flops", pa.float64()),
-        ("joules", pa.float64()),
-        ("peer", pa.int32()),
-    ]
-)
+from paceline.ledger.spans import NOBODY, SCHEMA
 
 
 def write_spans(path, rows, schema=SCHEMA):

@@ -22,8 +22,8 @@ class LocalSGD:
     """SGD on one client's own data, starting afresh (no momentum is carried over) at every visit.
 
     One step, in this order: the gradient of the batch's mean loss (at the perturbed point under SAM), plus
-    ``prox`` times the distance from the anchor, plus the correction; clipped by its global norm; plus
-    ``weight_decay`` times the weights; momentum; the step; the mask.
+    ``prox`` times the distance from the anchor, plus the correction; the mask; clipped by its global
+    norm; plus ``weight_decay`` times the weights; momentum; the step; the mask again.
     """
 
     lr: float = 0.1
