@@ -8,7 +8,7 @@ from pathlib import Path
 import paceline
 
 ROOMS = ["errors", "seeds", "config", "clock", "system", "data", "learn", "ledger", "algorithms", "worlds"]
-ROOMS += ["report", "cli"]
+ROOMS += ["papers", "report", "cli"]
 SOURCE = Path(paceline.__file__).parent
 
 

@@ -4,17 +4,21 @@ Rooms, each importing only those before it: errors, seeds, config; clock; system
 worlds; report; cli. ``tests/test_rooms.py`` holds the order.
 """
 
-from paceline.algorithms.base import Dropped, Progress, World
-from paceline.algorithms.fedasync import FedAsync
-from paceline.algorithms.fedbuff import FedBuff
-from paceline.algorithms.psfl import PSFL
-from paceline.errors import PacelineError
-from paceline.learn.graph import Model, combine, mean
-from paceline.learn.models import to_groupnorm
-from paceline.learn.recipe import LocalSGD
-from paceline.worlds.experiment import Experiment, Outcome, perform, plan
-from paceline.worlds.settings import Settings, make_settings
-from paceline.worlds.until import Until
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paceline.algorithms.base import Dropped, Progress, World
+    from paceline.algorithms.fedasync import FedAsync
+    from paceline.algorithms.fedbuff import FedBuff
+    from paceline.algorithms.psfl import PSFL
+    from paceline.errors import PacelineError
+    from paceline.learn.graph import Model, combine, mean
+    from paceline.learn.models import to_groupnorm
+    from paceline.learn.recipe import LocalSGD
+    from paceline.worlds.experiment import Experiment, Outcome, perform, plan
+    from paceline.worlds.settings import Settings, make_settings
+    from paceline.worlds.until import Until
 
 __version__ = "0.1.0"
 __all__ = [
@@ -38,3 +42,40 @@ __all__ = [
     "plan",
     "perform",
 ]
+
+# A name is imported from its room when it is first asked for: most rooms need torch, which takes seconds to import,
+# and a command that only calculates or prints help must not wait for it.
+_HOMES = {
+    "PacelineError": "errors",
+    "LocalSGD": "learn.recipe",
+    "Model": "learn.graph",
+    "mean": "learn.graph",
+    "combine": "learn.graph",
+    "to_groupnorm": "learn.models",
+    "World": "algorithms.base",
+    "Progress": "algorithms.base",
+    "Dropped": "algorithms.base",
+    "PSFL": "algorithms.psfl",
+    "FedAsync": "algorithms.fedasync",
+    "FedBuff": "algorithms.fedbuff",
+    "Settings": "worlds.settings",
+    "make_settings": "worlds.settings",
+    "Until": "worlds.until",
+    "Experiment": "worlds.experiment",
+    "Outcome": "worlds.experiment",
+    "plan": "worlds.experiment",
+    "perform": "worlds.experiment",
+}
+
+if not TYPE_CHECKING:  # a type checker that saw this would let every misspelt name pass
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        thing = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = thing  # asked for once only
+        return thing
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,6 +8,9 @@ import torch
 
 from paceline.algorithms.base import draw_clients
 from paceline.algorithms.psfl import PSFL
+from paceline.algorithms.samplers import UniformSampler
+from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.warmup import WarmUp
 from paceline.errors import SettingError
 from paceline.learn.executor import Executor
 from paceline.learn.job import Shards
@@ -18,7 +21,7 @@ from paceline.ledger import Ledger
 from paceline.system import AlwaysOn, Dropouts, Fleet, FreeLinks, FreeServer, Windows
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation import Simulation
-from tests.worlds.worlds import Table, dry_world, follow, spans
+from tests.worlds.worlds import FixedLinks, Table, dry_world, follow, spans
 
 TIMES = [0.5, 1.0, 2.0, 4.0, 5.0, 0.5, 1.0, 2.0, 4.0, 5.0]
 
@@ -26,10 +29,12 @@ TIMES = [0.5, 1.0, 2.0, 4.0, 5.0, 0.5, 1.0, 2.0, 4.0, 5.0]
 class Fixed:
     """The sequences are given."""
 
+    learns_times = False
+
     def __init__(self, *sequences):
         self.sequences = sequences
 
-    def draw(self, world, round, width, length):
+    def draw(self, world, times, round, width, length):
         return [list(s) for s in self.sequences]
 
 
@@ -37,10 +42,10 @@ class Fixed:
 def test_round_time_is_the_slowest_sequence(width, length):
     """PS-3: T = max over sequences of the sum of their clients' times."""
     world = dry_world(TIMES)
-    algorithm = PSFL(rounds=4, width=width, length=length)
+    algorithm = PSFL(rounds=4, width=width, length=length, sampler="uniform")
     expected, clock = [], 0.0
     for r in range(4):
-        sequences = algorithm.sampler.draw(world, r, width, length)
+        sequences = UniformSampler().draw(world, TimeEstimates(len(TIMES), 0), r, width, length)
         clock += max(sum(TIMES[k] for k in sequence) for sequence in sequences)
         expected.append(clock)
     assert follow(dry_world(TIMES), algorithm) == pytest.approx(expected, rel=1e-12)
@@ -103,26 +108,6 @@ def test_a_round_on_a_quadratic_is_its_closed_form(sequences):
     assert final_model(world, algorithm) == pytest.approx(x, abs=1e-12)
 
 
-def test_uniform_sampling_never_repeats_a_client_within_a_round():
-    world = dry_world([1.0] * 30)
-    for r in range(200):
-        chosen = [k for sequence in PSFL().sampler.draw(world, r, 5, 4) for k in sequence]
-        assert len(set(chosen)) == 20
-
-
-def test_uniform_sampling_gives_every_client_every_place_equally_often():
-    """Chi-square of 10 clients over the 6 places of (W, S) = (3, 2); false alarms once in 10,000 seeds."""
-    from scipy.stats import chi2
-
-    world, rounds = dry_world([1.0] * 10), 3000
-    counts = np.zeros((6, 10))
-    for r in range(rounds):
-        for place, client in enumerate(k for s in PSFL().sampler.draw(world, r, 3, 2) for k in s):
-            counts[place, client] += 1
-    statistic = ((counts - rounds / 10) ** 2 / (rounds / 10)).sum(axis=1)
-    assert (statistic < chi2.ppf(1 - 1e-4 / 6, df=9)).all()
-
-
 def test_a_client_that_drops_out_is_passed_over():
     world = dry_world(TIMES, availability=Dropouts(0.5, seed=1))
     times = follow(world, PSFL(rounds=20, width=2, length=3))
@@ -154,3 +139,49 @@ def test_only_clients_that_are_online_are_drawn():
 def test_more_clients_than_there_are_is_an_error_before_the_start():
     with pytest.raises(SettingError, match=r"5\*4 = 20 clients but there are 12"):
         PSFL(width=5, length=4).check(12)
+
+
+@pytest.mark.parametrize(
+    ("given", "structure"),
+    [
+        ({}, None),
+        ({"width": 4}, (4, 5)),
+        ({"length": 3}, (6, 3)),
+        ({"width": 2, "length": 3}, (2, 3)),
+        ({"width": 13}, (13, 1)),
+        ({"length": 1, "participants": 7}, (7, 1)),
+    ],
+)
+def test_what_is_not_given_of_a_structure_is_filled_up_to_the_participants(given, structure):
+    assert PSFL(**given).given_structure() == structure
+
+
+def test_the_server_learns_who_is_slow():
+    """With time partition, once all are known, every sequence of two has one of the fast and one of the slow half."""
+    world = dry_world([1.0] * 10 + [9.0] * 10)
+    times = follow(world, PSFL(rounds=60, width=5, length=2))
+    lengths = np.diff(times)
+    assert set(np.round(lengths[:5], 6)) - {10.0}  # nobody is known yet: unlucky sequences have two slow clients
+    assert np.allclose(lengths[-30:], 10.0)
+
+
+def test_times_include_the_way_to_the_client():
+    world = dry_world([1.0] * 4, links=FixedLinks(0.25))
+    seen = []
+
+    class Watching(TimeEstimates):
+        def observe(self, client, seconds):
+            seen.append(seconds)
+
+    async def main():
+        await PSFL(width=1, length=4).ride(world, world.initial_model(), [0, 1, 2, 3], Watching(4, 0))
+
+    world.loop.run_until_complete(main())
+    assert seen == pytest.approx([1.25] * 4)
+
+
+def test_a_warm_up_needs_clients_that_are_there():
+    with pytest.raises(SettingError, match=r"warmup\.clients is 30 but there are 20"):
+        PSFL(warmup=WarmUp(clients=30)).check(20)
+    with pytest.raises(SettingError, match="participants is 20 but there are 12"):
+        PSFL().check(12)

@@ -146,7 +146,7 @@ def test_a_command_that_cannot_be_read_has_status_2(paceline, words):
 
 
 def test_what_is_wrong_with_the_second_algorithm_leaves_nothing_of_the_first(separate, tmp_path):
-    done = separate("compare", "fedavg", "psfl", "--set", "psfl.width=30", *QUICK)
+    done = separate("compare", "fedavg", "psfl", "--set", "psfl.participants=130", *QUICK)
     assert done.status == 1
     assert "never awaited" not in done.err
     assert not (tmp_path / "out" / "fedavg-seed0").exists()
@@ -158,7 +158,8 @@ def test_what_is_wrong_with_the_second_algorithm_leaves_nothing_of_the_first(sep
 @pytest.mark.parametrize(
     ("algorithm", "setting", "wanted"),
     [
-        ("psfl", "psfl.width=30", ["30*4 = 120 clients", "there are 100", "lower", "raise `clients`"]),
+        ("psfl", "psfl.participants=101", ["101", "there are 100", "lower", "raise `clients`"]),
+        ("psfl", "psfl.width=30", ["width is 30", "participants is 20", "raise"]),
         ("fedavg", "clients=10", ["20*1 = 20 clients", "there are 10", "lower", "raise `clients`"]),
         ("fedbuff", "fedbuff.concurrency=500", ["500", "100 clients", "lower", "raise `clients`"]),
         ("fedasync", "clients=19", ["20", "19 clients", "lower", "raise `clients`"]),
@@ -464,7 +465,7 @@ def test_a_run_that_diverges_says_where_and_keeps_what_it_had(paceline, tmp_path
 )
 def test_a_run_that_diverges_at_once_leaves_readable_files(paceline, tmp_path, algorithm, rate):
     """The second of two steps overflows, as above; 1e40 itself is beyond any float32."""
-    words = ("--set", f"local.lr={rate}", "--set", "local.steps=2")
+    words = ("--set", f"local.lr={rate}", "--set", "local.steps=2", *sets(["width=5", "length=4"], "psfl."))
     done = paceline("run", algorithm, *words, *QUICK, "--json")
     assert done.status == 1
     assert where_it_diverged(done.err)[1:] == (1, 0.0)

@@ -14,7 +14,7 @@ from paceline.learn.cohort import CohortTrainer
 from paceline.worlds.simulation import Simulation
 from tests.cli.cli_files import column, metrics, settings, spans, summary
 
-SMALL = ("--set", "rounds=3")
+SMALL = ("--set", "rounds=3", "--set", "psfl.width=5", "--set", "psfl.length=4")
 
 
 # -- words about the words ----------------------------------------------------------------------------------
@@ -190,6 +190,28 @@ def test_a_dry_run_needs_no_data(paceline, monkeypatch, tmp_path):
     done = paceline("run", "fedavg", *SMALL, "--set", "dataset=cifar10", "--dry-run", "--out", "x")
     assert done.status == 0
     assert "accuracy" not in done.out
+
+
+def test_a_dry_run_of_an_algorithm_that_must_learn_is_refused_before_it_starts(paceline, tmp_path):
+    done = paceline("compare", "fedavg", "psfl", "--dry-run", "--out", "x")
+    assert done.status == 1
+    assert "psfl.width and psfl.length" in done.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_psfl_says_what_it_found_and_chose(separate, tmp_path):
+    done = separate("run", "psfl", "--set", "rounds=3", "--set", "clients=40", "--out", "x")
+    assert done.status == 0
+    assert "warm-up: 5 rounds of 40 clients took" in done.err
+    assert "structure: " in done.err
+    found, chosen = summary(tmp_path / "x")["notes"]
+    assert found["figures"]["seconds"] == found["time"] > 0
+    assert chosen["figures"]["W"] * chosen["figures"]["S"] <= 20
+    assert metrics(tmp_path / "x")[0]["time"] > found["time"]  # charged
+    assert metrics(tmp_path / "x")[0]["visits"] == 5 * 40 + chosen["figures"]["W"] * chosen["figures"]["S"]
+    page = (tmp_path / "x" / "report.html").read_text()
+    assert "What was decided, and why" in page
+    assert "gradient noise" in page
 
 
 def test_three_seeds_are_three_runs_and_one_line_with_an_interval(paceline, tmp_path):
@@ -415,7 +437,7 @@ IN_SCHEDULE = (Simulation, "_promise", 2 * 20 + 5)
 )
 def test_files_are_complete_wherever_the_interruption_comes(paceline, monkeypatch, tmp_path, where):
     interrupt_at(monkeypatch, *where)
-    words = ("--set", "rounds=50", "--set", "flush=20", "--out", "x")
+    words = ("--set", "rounds=50", "--set", "flush=20", "--out", "x", *SMALL[2:])
     ended = paceline("compare", "fedavg", "psfl", *words)
     assert ended.status == 130
     for name in ("fedavg-seed0", "psfl-seed0"):

@@ -48,6 +48,21 @@ def test_cohort_size_changes_nothing(truth, name, cohort):
     assert scores(run, "accuracy").tolist() == scores(truth[name], "accuracy").tolist()
 
 
+def test_cohort_size_changes_nothing_of_an_automatic_structure():
+    """PSFL's warm-up learns numbers that the schedule depends on: structure and timeline must be the same."""
+    auto = ["psfl.width=none", "psfl.length=none", "psfl.participants=9", "executor.dtype=float64"]
+    want = run_alone("psfl", *auto, "executor.name=reference")
+    assert want.world.notes[1].figures["W"] * want.world.notes[1].figures["S"] <= 9
+    for cohort in (1, 7, 64):
+        run = run_alone("psfl", *auto, f"executor.cohort={cohort}")
+        assert timeline(run) == timeline(want)
+        assert scores(run) == pytest.approx(scores(want), rel=1e-9)
+        for have, wanted in zip(run.world.notes, want.world.notes, strict=True):
+            assert have.text == wanted.text
+            numbers = {key: value for key, value in wanted.figures.items() if not isinstance(value, list)}
+            assert {key: have.figures[key] for key in numbers} == pytest.approx(numbers, rel=1e-6)  # a flat optimum
+
+
 def test_other_runs_beside_change_nothing(truth):
     runs = [
         Run(make_settings(name, [*SMALL, "executor.dtype=float64", f"seed={seed}"]))

@@ -5,7 +5,16 @@ import torch
 
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.recipe import LocalSGD
-from tests.contract.test_trainers import EXTRAS, MODELS, OPTIONS, compare, make_jobs, make_shards, make_space
+from tests.contract.test_trainers import (
+    EXTRAS,
+    MODELS,
+    OPTIONS,
+    compare,
+    compare_probes,
+    make_jobs,
+    make_shards,
+    make_space,
+)
 
 pytestmark = [
     pytest.mark.gpu,
@@ -61,6 +70,14 @@ def test_float32_on_cuda(name):
     compare_on_cpu(
         make_jobs(space, shards, LocalSGD(batch=batch, lr=0.05, steps=3, momentum=0.9)), CohortTrainer("cuda"), 1e-4
     )
+
+
+@pytest.mark.parametrize("name", ["mlp:16", "cnn-psfl", "cnn-ham"])
+def test_probes_on_cuda(name):
+    shape, classes, batch = MODELS[name]
+    space = make_space(name, shape, classes)
+    shards = make_shards(shape, classes, torch.float64, sizes=(batch, 30, 1))
+    compare_probes(make_jobs(space, shards, LocalSGD()), CohortTrainer("cuda"), 1e-9)
 
 
 def compare_on_cpu(jobs, trainer, tolerance):

@@ -55,7 +55,7 @@ def value(number, space=SPACE):
 
 
 def visit(start, client=0, *, recipe=RECIPE, lr=0.1, shards=SHARDS, owner="A", round=0, time=0.0, **extras):
-    operation = Visit(shards, client, recipe, lr, client + 7, tuple(extras), owner, round, time)
+    operation = Visit("train", shards, client, recipe, lr, client + 7, tuple(extras), owner, round, time)
     return Model(start.space, None, operation, (start, *extras.values()))
 
 
@@ -155,7 +155,7 @@ def test_extras_reach_their_jobs_by_name():
 def test_a_visit_keeps_its_loss():
     model = visit(value(0), client=3)
     Executor(Recorder()).run([model])
-    assert model.loss.item() == 3.0
+    assert model.figure.item() == 3.0
 
 
 def test_values_are_freed_while_the_graph_is_computed():
@@ -195,7 +195,7 @@ def test_one_step_of_the_squared_loss_has_a_closed_form(name):
     residual = x @ w.T + b - y
     expected = np.concatenate([(w - 0.5 * residual.T @ x / 5).ravel(), b - 0.5 * residual.mean(axis=0)])
     np.testing.assert_allclose(model.value.numpy(), expected, rtol=1e-12)
-    assert model.loss.item() == pytest.approx(0.5 * (residual**2).sum() / 5, rel=1e-12)
+    assert model.figure.item() == pytest.approx(0.5 * (residual**2).sum() / 5, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", TRAINERS)

@@ -37,7 +37,7 @@ def value(numbers):
 
 
 def visit(start, client=0):
-    return Model(SPACE, None, Visit(SHARDS, client, LocalSGD(), 0.1, 0, (), None, 0, 0.0), (start,))
+    return Model(SPACE, None, Visit("train", SHARDS, client, LocalSGD(), 0.1, 0, (), None, 0, 0.0), (start,))
 
 
 def compute(*models):

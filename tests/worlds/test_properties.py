@@ -20,6 +20,7 @@ algorithm = st.sampled_from(["fedavg", "sfl", "psfl", "fedbuff", "fedasync"])
 def schedule(name, times, links, availability, seed):
     words = ["clients=25", "rounds=12", f"seed={seed}", f"fleet.times={times}", f"fleet.links={links}"]
     words += [f"fleet.availability={availability}", "fleet.latency=0.05", "fedavg.width=8", "sfl.length=4"]
+    words += ["psfl.width=5", "psfl.length=4"]
     run = Run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None, run.failure

@@ -230,6 +230,7 @@ def test_a_server_that_waits_for_nobody_is_a_deadlock():
 def test_devices_that_never_return_end_no_run_before_they_are_all_gone(name, availability):
     """A synchronous run goes on with whoever is left; a pool that can draw nobody any more says so."""
     words = ["clients=60", "rounds=30", f"fleet.availability={availability}", "fleet.links=rate:1,1"]
+    words += ["psfl.width=5", "psfl.length=4"]
     run = Run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
     if run.failure is not None:

@@ -1,5 +1,11 @@
 """Small worlds for tests: times are given by hand, and nothing is learned unless asked."""
 
+import numpy as np
+import torch
+
+from paceline.learn.cohort import CohortTrainer
+from paceline.learn.executor import Executor
+from paceline.learn.job import Shards
 from paceline.learn.models import build
 from paceline.learn.space import Space
 from paceline.ledger import Ledger
@@ -74,3 +80,33 @@ def spans(world, *columns, kinds=None):
     """The ledger's rows as tuples of these columns, in the order they were booked."""
     rows = world.ledger.table().to_pylist()
     return [tuple(row[c] for c in columns) for row in rows if kinds is None or row["kind"] in kinds]
+
+
+def quadratic_world(problem, *, times=None, seed=3):
+    """Clients whose losses are those of a ``data.quadratic`` with A = s²I; noise is its σ² at every point."""
+    count, dimension = problem.centre.shape
+    space = Space("linear", lambda: torch.nn.Linear(1, dimension, bias=False), (1,), torch.float64)
+    features, targets = zip(*(problem.vector_samples(n) for n in range(count)), strict=True)
+    rows = 2 * dimension
+    shards = Shards(
+        torch.from_numpy(np.concatenate(features)),
+        torch.from_numpy(np.concatenate(targets)),
+        np.arange(count * rows),
+        np.arange(0, count * rows + 1, rows),
+    )
+    compute = times if times is not None else Table([1.0] * count)
+    fleet = Fleet(size=count, compute=compute, links=FreeLinks(), availability=AlwaysOn(), server=FreeServer())
+    return Simulation(fleet, Problem(space, "quadratic", None, rows, shards), seed, Ledger())
+
+
+def learn(world, main, trainer=None):
+    """Run a coroutine that observes, computing what it asks for; returns what it returns."""
+    executor = Executor(trainer or CohortTrainer())
+    world.loop.start(main)
+    while not world.loop.advance():
+        promises, world.promises = world.promises, []
+        executor.run([], [promise for promise, _ in promises])
+        for promise, hold in promises:
+            if hold is not None:
+                world.loop.settle(hold, promise.result)
+    return world.loop.result()

@@ -15,19 +15,22 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from paceline.errors import Dropped, SettingError
-from paceline.learn.graph import Measure, Model, combine, mean
-from paceline.learn.job import Score
+from paceline.learn.graph import Comparison, Measure, Model, Promise, apply, combine, mean
+from paceline.learn.job import Score, Spread
 from paceline.learn.recipe import LocalSGD
 from paceline.seeds import Address
 
 __all__ = [
     "Algorithm",
+    "Comparison",
     "Dropped",
     "Measure",
     "Model",
     "Progress",
     "Score",
+    "Spread",
     "World",
+    "apply",
     "combine",
     "mean",
     "visit",
@@ -95,6 +98,10 @@ class World(Protocol):
         """Local training on that client's data; takes the client's time. Raises ``Dropped`` if it leaves."""
         ...
 
+    async def probe(self, client: int, model: Model, recipe: LocalSGD) -> Model:
+        """The gradient of that client's whole loss at a model; takes the client's time. ``Comparison`` reads them."""
+        ...
+
     async def send(self, model: Model, source: int, target: int) -> Model:
         """Move a model; takes the links' time."""
         ...
@@ -103,8 +110,12 @@ class World(Protocol):
         """Server-side work of so many FLOPs; takes that site's time."""
         ...
 
-    async def observe(self, measure: Measure) -> Score:
-        """Await a learned number to branch on; virtual time stands still."""
+    async def observe(self, promise: Promise[T]) -> T:
+        """Await something learned to branch on; virtual time stands still."""
+        ...
+
+    def note(self, text: str, **figures: Any) -> None:
+        """Say what was decided and why, with its figures: it goes to the log and the report."""
         ...
 
     def evaluate(self, model: Model | Sequence[Model]) -> Measure:

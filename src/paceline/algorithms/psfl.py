@@ -1,18 +1,31 @@
 """Parallel-sequential federated learning, with FedAvg and sequential FL as its two ends.
 
-Zhou et al., INFOCOM 2025, Algorithm 1, training phase (PS-1 ... PS-3, PS-15): W sequences ride abreast, each of S
-clients in a row; every sequence starts from the round's model, and the ends are averaged without weights. One
-sequence of S = N0 clients is sequential FL; W = N0 sequences of one client are FedAvg.
+Zhou et al., INFOCOM 2025, Algorithm 1: W sequences ride abreast, each of S clients in a row; every sequence starts
+from the round's model, and the ends are averaged (PS-1 ... PS-3). Where W and S are not given, a warm-up estimates
+how unequal the clients are and the structure with the shortest time by the paper's bounds is taken (PS-9 ... PS-11).
+One sequence of S = N0 clients is sequential FL; W = N0 sequences of one client are FedAvg.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
-from paceline.algorithms.base import Dropped, Model, Progress, World, mean, require
-from paceline.algorithms.samplers import Sampler, UniformSampler
+from paceline.algorithms.base import Dropped, Model, Progress, World, require
+from paceline.algorithms.samplers import Sampler, check_fit, sampler_named
+from paceline.algorithms.server import ServerRule
+from paceline.algorithms.structure import bound_ratio, choose_structure, explain
+from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.warmup import WarmUp, warm_up
 from paceline.learn.recipe import LocalSGD
+
+
+class End(NamedTuple):
+    """A sequence's model at its end, and the samples it has seen."""
+
+    model: Model
+    samples: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,42 +33,100 @@ class PSFL:
     """W sequences abreast, S clients in each."""
 
     rounds: int = 100
-    width: int = 5
-    """W, sequences abreast."""
-    length: int = 4
+    participants: int = 20
+    """Most clients a round, W*S."""
+    width: int | None = None
+    """W, sequences abreast; chosen after a warm-up when neither it nor the length is given."""
+    length: int | None = None
     """S, clients in each."""
+    sampler: Literal["partition", "uniform", "weighted"] | Sampler = "partition"
+    """Who rides: one of each speed class in every sequence, anyone, or rather the fast."""
     local: LocalSGD = field(default_factory=LocalSGD)
-    sampler: Sampler = field(default_factory=UniformSampler)
+    warmup: WarmUp = field(default_factory=WarmUp)
+    server: ServerRule = field(default_factory=ServerRule)
 
     def check(self, clients: int) -> None:
-        """W·S clients are drawn without repetition, so there must be as many."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        """W*S clients are drawn without repetition, so there must be as many."""
+        for name in ("rounds", "participants"):
+            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
+        for name in ("width", "length"):
+            given = getattr(self, name)
+            require(given is None or given >= 1, f"{name} is {given}; it must be 1 or more")
+            alone = given is not None and None in (self.width, self.length)
+            require(
+                not alone or given <= self.participants,
+                f"{name} is {given} but participants is {self.participants}; lower it, raise algorithm.participants,"
+                " or give both width and length",
+            )
+        if (structure := self.given_structure()) is not None:
+            check_fit(clients, *structure)
+            return
         require(
-            self.width >= 1 and self.length >= 1,
-            f"width {self.width} and length {self.length} must be 1 or more",
+            self.participants <= clients,
+            f"participants is {self.participants} but there are {clients} clients;"
+            " lower algorithm.participants or raise `clients`",
         )
-        need = self.width * self.length
-        require(
-            need <= clients,
-            f"a round needs width*length = {self.width}*{self.length} = {need} clients but there are {clients};"
-            " lower algorithm.width or algorithm.length, or raise `clients`",
-        )
+        taking_part = clients if self.warmup.clients is None else self.warmup.clients
+        require(taking_part <= clients, f"warmup.clients is {taking_part} but there are {clients} clients; lower it")
+
+    @property
+    def observes(self) -> bool:
+        """Whether the schedule depends on what is learned: a dry run then cannot be."""
+        return self.given_structure() is None
+
+    def given_structure(self) -> tuple[int, int] | None:
+        """W and S as far as they are given; one of them alone is filled up to the participants."""
+        if self.width is None and self.length is None:
+            return None
+        width = self.width or max(1, self.participants // (self.length or 1))
+        return width, self.length or max(1, self.participants // width)
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
-        """Algorithm 1, lines 12 to 22."""
+        """Algorithm 1."""
         model = world.initial_model()
+        times = TimeEstimates(len(world.clients), int(world.stream("time order").integers(1 << 63)))
+        structure = self.given_structure()
+        if structure is None:
+            model, structure = await self.warm_up(world, model, times)
+        sampler = sampler_named(self.sampler) if isinstance(self.sampler, str) else self.sampler
+        seen = times if sampler.learns_times else None
+        server = self.server.start()
         for r in range(self.rounds):
-            sequences = self.sampler.draw(world, r, self.width, self.length)
-            ends = await world.gather(self.ride(world, model, sequence) for sequence in sequences)
+            sequences = sampler.draw(world, times, r, *structure)
+            ends = await world.gather(self.ride(world, model, sequence, seen) for sequence in sequences)
             arrived = [end for end in ends if end is not None]
-            if arrived:
-                model = mean(arrived)
+            model = server.step(model, [end.model for end in arrived], [end.samples for end in arrived])
             yield Progress(model, {"sequences": len(arrived)})
 
-    async def ride(self, world: World, model: Model, sequence: Sequence[int]) -> Model | None:
+    async def warm_up(self, world: World, model: Model, times: TimeEstimates) -> tuple[Model, tuple[int, int]]:
+        """Lines 1 to 11: estimate, then choose; learning goes on from where the warm-up ends."""
+        model, found = await warm_up(world, model, self.local, self.warmup, times)
+        world.note(found.text(), **found.figures())
+        best = choose_structure(
+            participants=self.participants,
+            population=len(world.clients),
+            time_mean=found.time_mean.value,
+            time_std=found.time_std,
+            ratio=bound_ratio(found.sigma2.value, found.B.value, self.warmup.c0),
+        )
+        world.note(
+            f"structure: {best.W} sequences of {best.S} clients. {explain(best)}",
+            W=best.W,
+            S=best.S,
+            width=best.width,
+            length=best.length,
+            ratio=best.ratio,
+            expected_round_seconds=best.expected_round_seconds,
+        )
+        return model, (best.W, best.S)
+
+    async def ride(
+        self, world: World, model: Model, sequence: Sequence[int], times: TimeEstimates | None
+    ) -> End | None:
         """The model passes from client to client; one that drops out is passed over, a lost holder loses it."""
-        holder = world.server
+        holder, samples = world.server, 0
         for client in sequence:
+            begin = world.now()
             try:
                 received = await world.send(model, holder, client)
                 model = await world.train(client, received, self.local)
@@ -63,8 +134,11 @@ class PSFL:
                 if dropped.site == holder:
                     return None
                 continue
+            if times is not None:
+                times.observe(client, world.now() - begin)
             holder = client
+            samples += world.samples(client)
         try:
-            return None if holder == world.server else await world.send(model, holder, world.server)
+            return None if holder == world.server else End(await world.send(model, holder, world.server), samples)
         except Dropped:
             return None

@@ -23,9 +23,9 @@ class Named:
 
 
 ALGORITHMS: dict[str, Named] = {
-    "fedavg": Named(lambda: PSFL(width=20, length=1), "all chosen clients in parallel, then average"),
-    "sfl": Named(lambda: PSFL(width=1, length=20), "sequential FL: one model rides from client to client"),
-    "psfl": Named(lambda: PSFL(width=5, length=4), "W sequences of S clients abreast (INFOCOM 2025)"),
+    "fedavg": Named(lambda: PSFL(length=1, sampler="uniform"), "all chosen clients in parallel, then average"),
+    "sfl": Named(lambda: PSFL(width=1, sampler="uniform"), "sequential FL: one model rides from client to client"),
+    "psfl": Named(PSFL, "W sequences of S clients abreast, W and S chosen after a warm-up (INFOCOM 2025)"),
     "fedasync": Named(FedAsync, "every arrival is mixed in at once (Xie et al. 2019)", every=20),
     "fedbuff": Named(FedBuff, "asynchronous with a buffer of K updates (Nguyen et al. 2022)"),
 }

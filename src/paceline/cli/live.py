@@ -22,6 +22,7 @@ class LiveProgress:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
         self.latest: dict[str, tuple[Run, Row]] = {}
         self._said: dict[str, float] = {}
+        self._told: dict[str, int] = {}
         self._live = Live(console=self.console, refresh_per_second=4, transient=True, get_renderable=self._table)
 
     def __enter__(self) -> LiveProgress:
@@ -40,8 +41,11 @@ class LiveProgress:
                     self._say(run, row)
 
     def __call__(self, run: Run, row: Row) -> None:
-        """A run has a new row of metrics."""
+        """A run has a new row of metrics, and perhaps has decided something."""
         self.latest[run.label] = (run, row)
+        for note in run.world.notes[self._told.get(run.label, 0) :]:
+            self.console.print(f"{run.label:<18} t={note.time:>9.1f} s  {note.text}", soft_wrap=True, markup=False)
+        self._told[run.label] = len(run.world.notes)
         if self.console.is_terminal:
             return
         now = time.monotonic()

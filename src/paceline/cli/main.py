@@ -1,4 +1,7 @@
-"""The command line: words in, words out; no logic lives here."""
+"""The command line: words in, words out; no logic lives here.
+
+Rooms that need torch are imported inside the commands that use them, so that help and plans come at once.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,17 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 from rich.console import Console
+from typer.core import TyperArgument, TyperCommand
 
-from paceline.algorithms.registry import ALGORITHMS
 from paceline.cli.data import data_app
-from paceline.cli.live import LiveProgress
-from paceline.cli.show import print_failures, print_settings, print_table, summaries_json
+from paceline.cli.plan import plan_app
+from paceline.cli.reproduce import reproduce
 from paceline.config import read_toml
 from paceline.errors import PacelineError
-from paceline.report.page import write_report
-from paceline.worlds.experiment import perform, plan
-from paceline.worlds.settings import make_settings
-from paceline.worlds.until import Until
 
-NAMES = ", ".join(ALGORITHMS)
 app = typer.Typer(
     help="Scheduled federated learning: who trains when, who waits for whom, who averages with whom.",
     no_args_is_help=True,
@@ -32,6 +31,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(data_app, name="data")
+app.add_typer(plan_app, name="plan")
+app.command()(reproduce)
 
 Set = Annotated[
     list[str] | None,
@@ -52,6 +53,19 @@ NoSpans = Annotated[
 ]
 
 
+class NamesAlgorithms(TyperCommand):
+    """A command whose help names the algorithms; they are looked up when help is shown, for they import torch."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Help with ``{names}`` filled in."""
+        from paceline.algorithms.registry import ALGORITHMS
+
+        for parameter in self.params:
+            if isinstance(parameter, TyperArgument) and parameter.help:
+                parameter.help = parameter.help.replace("{names}", ", ".join(ALGORITHMS))
+        super().format_help(ctx, formatter)
+
+
 def _version(asked: bool) -> None:
     if asked:
         typer.echo(f"paceline {version('paceline')}")
@@ -67,9 +81,9 @@ def top(
     """Scheduled federated learning: who trains when, who waits for whom, who averages with whom."""
 
 
-@app.command()
+@app.command(cls=NamesAlgorithms)
 def run(
-    algorithm: Annotated[str, typer.Argument(help=f"One of {NAMES}.")],
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.")],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -84,9 +98,9 @@ def run(
     _perform([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans)
 
 
-@app.command()
+@app.command(cls=NamesAlgorithms)
 def compare(
-    algorithms: Annotated[list[str], typer.Argument(help=f"Some of {NAMES}.")],
+    algorithms: Annotated[list[str], typer.Argument(help="Some of {names}.")],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -108,16 +122,21 @@ def report(
     title: Annotated[str, typer.Option("--title")] = "Paceline report",
 ) -> None:
     """Write one self-contained HTML page about some runs."""
+    from paceline.report.page import write_report
+
     typer.echo(write_report(_run_directories(runs), out, title))
 
 
-@app.command()
+@app.command(cls=NamesAlgorithms)
 def settings(
-    algorithm: Annotated[str, typer.Argument(help=f"One of {NAMES}.")],
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.")],
     settings: Set = None,
     config: Config = None,
 ) -> None:
     """Show every setting of an algorithm with its value."""
+    from paceline.cli.show import print_settings
+    from paceline.worlds.settings import make_settings
+
     print_settings(make_settings(algorithm, settings or (), read_toml(config) if config else None))
 
 
@@ -133,6 +152,12 @@ def _perform(
     quiet: bool,
     no_spans: bool,
 ) -> None:
+    from paceline.cli.live import LiveProgress
+    from paceline.cli.show import print_failures, print_table, summaries_json
+    from paceline.report.page import write_report
+    from paceline.worlds.experiment import perform, plan
+    from paceline.worlds.until import Until
+
     out = out or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{'-'.join(names)}")
     experiment = plan(
         names,

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.errors import SettingError
-from paceline.learn.draws import Batches, draw_batches
+from paceline.learn.draws import Batches, draw_batches, draw_parts
 from paceline.learn.graphed import GraphCache
-from paceline.learn.job import EvalJob, Score, Trained, TrainJob
+from paceline.learn.job import EvalJob, Probed, Score, Trained, TrainJob
+from paceline.learn.probing import ProbePlan, probe_cohort
 from paceline.learn.program import Program
 from paceline.learn.scoring import SLICE, score_jobs
 from paceline.learn.space import Space
@@ -73,8 +74,7 @@ class CohortTrainer:
         order = sorted(range(len(jobs)), key=lambda k: -steps[k])
         jobs = [jobs[k] for k in order]
         plan = self._plan(program, jobs)
-        size = self._cohort_size(program, jobs)
-        chunks = [slice(k, min(k + size, len(jobs))) for k in range(0, len(jobs), size)]
+        chunks = _chunks(len(jobs), self._cohort_size(program, jobs, jobs[0].recipe.batch))
         cohorts = self._map(lambda part: self._train_cohort(program, jobs[part], plan.part(part)), chunks)
         trained = [one for cohort in cohorts for one in cohort]
         return [one for _, one in sorted(zip(order, trained, strict=True), key=lambda pair: pair[0])]
@@ -91,14 +91,14 @@ class CohortTrainer:
                 space.module.to(self.device)
         return self._programs[space]
 
-    def _cohort_size(self, program: Program, jobs: list[TrainJob]) -> int:
+    def _cohort_size(self, program: Program, jobs: list[TrainJob], batch: int) -> int:
         if not program.groupable:
             return 1
         if self.cohort is not None:
             return self.cohort
-        space, recipe = jobs[0].space, jobs[0].recipe
+        space = jobs[0].space
         if self.device.type == "cuda":
-            return _even(len(jobs), self._gpu_most(space, recipe.batch), 1)
+            return _even(len(jobs), self._gpu_most(space, batch), 1)
         if not program.batches_convolutions:
             return 1
         itemsize = torch.empty(0, dtype=space.dtype).element_size()
@@ -143,14 +143,9 @@ class CohortTrainer:
         )
 
     def _state(self, program: Program, jobs: list[TrainJob]) -> CohortState:
-        moved: dict[int, Tensor] = {}  # a start that many clients share is moved once, and stays one tensor
-
         def packed(values: list[Tensor | None]) -> list[Tensor] | None:
             given = [v for v in values if v is not None]
-            for v in given:
-                if id(v) not in moved:
-                    moved[id(v)] = v.to(self.device)
-            return program.pack([moved[id(v)] for v in given]) if given else None
+            return program.pack(self._moved(given)) if given else None
 
         recipe = jobs[0].recipe
         starts = [job.start if job.mask is None else job.start * job.mask for job in jobs]
@@ -173,6 +168,36 @@ class CohortTrainer:
             # The originals are held too: a freed tensor's id would come back with other data.
             held = self._resident[key] = (x.to(self.device, dtype), y.to(self.device), x, y)
         return held[0], held[1]
+
+    # -- probes ---------------------------------------------------------------------------------------------
+
+    def probe(self, jobs: list[TrainJob]) -> list[Probed]:
+        """Full gradients of many clients in a few cohorts."""
+        program = self.program(jobs[0].space)
+        sizes = [job.size for job in jobs]
+        parts = draw_parts([job.key for job in jobs], sizes)
+        x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
+        plan = ProbePlan(
+            jobs[0].recipe.loss,
+            torch.from_numpy(_rows(jobs, parts)).to(self.device),
+            torch.from_numpy(parts.real_CSB).to(self.device),
+            parts.steps_C,
+            sizes,
+            x,
+            y,
+        )
+        chunks = _chunks(len(jobs), self._cohort_size(program, jobs, parts.index_CSB.shape[2]))
+        cohorts = self._map(lambda some: self._probe_cohort(program, jobs[some], plan.some(some)), chunks)
+        return [one for cohort in cohorts for one in cohort]
+
+    def _probe_cohort(self, program: Program, jobs: list[TrainJob], plan: ProbePlan) -> list[Probed]:
+        return probe_cohort(program, program.pack(self._moved([job.start for job in jobs])), plan)
+
+    def _moved(self, values: list[Tensor]) -> list[Tensor]:
+        """On this device; a tensor that many clients share is moved once, and stays one tensor."""
+        moved = {id(value): value for value in values}
+        moved = {key: value.to(self.device) for key, value in moved.items()}
+        return [moved[id(value)] for value in values]
 
     # -- evaluation -----------------------------------------------------------------------------------------
 
@@ -207,6 +232,10 @@ class CohortTrainer:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "paceline", initializer=lambda: torch.set_num_threads(1))
         return list(self._pool.map(function, items))
+
+
+def _chunks(count: int, size: int) -> list[slice]:
+    return [slice(k, min(k + size, count)) for k in range(0, count, size)]
 
 
 def _even(count: int, most: int, multiple: int) -> int:

@@ -26,6 +26,8 @@ _BATCHES, _DROPOUT, _CROP_Y, _CROP_X, _FLIP = (
     (1 << 40) + 5,
 )
 PAD = 4
+PARTS, LARGEST_PART = 8, 64
+"""A probe cuts a client's samples into at least so many parts of at most so many samples."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,20 @@ def draw_batches(keys: list[int], sizes: list[int], recipe: LocalSGD) -> Batches
     where = np.where(real_CSB, epoch_CS[:, :, None] * order_CEN.shape[2] + place_CSB, 0)
     index = np.take_along_axis(order_CEN.reshape(len(sizes), -1), where.reshape(len(sizes), -1), axis=1)
     return Batches(index.reshape(where.shape), real_CSB, steps)
+
+
+def draw_parts(keys: list[int], sizes: list[int]) -> Batches:
+    """A random partition of each client's samples into parts of equal size (or one more), for a probe."""
+    parts = [min(n, max(PARTS, -(-n // LARGEST_PART))) for n in sizes]
+    size_C1, parts_C1 = np.array(sizes)[:, None], np.array(parts)[:, None]
+    order_CN = _orders(np.array(keys, np.int64).view(np.uint64), size_C1, 1, max(sizes))[:, 0]
+    edge_CS = np.minimum(np.arange(max(parts) + 1)[None, :], parts_C1) * size_C1 // parts_C1
+    begin_CS, end_CS = edge_CS[:, :-1], edge_CS[:, 1:]
+    place_CSB = begin_CS[:, :, None] + np.arange((end_CS - begin_CS).max())
+    real_CSB = place_CSB < end_CS[:, :, None]
+    where = np.where(real_CSB, place_CSB, 0)
+    index = np.take_along_axis(order_CN, where.reshape(len(sizes), -1), axis=1)
+    return Batches(index.reshape(where.shape), real_CSB, parts)
 
 
 def _orders(key_C: NDArray[np.uint64], size_C1: NDArray[np.int64], epochs: int, longest: int) -> NDArray[np.int64]:

@@ -11,13 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from paceline.errors import Diverged
-from paceline.learn.graph import Measure, Model, Sum, Visit
-from paceline.learn.job import EvalJob, Score, Trainer, TrainJob
+from paceline.learn.graph import Apply, Comparison, Measure, Model, Promise, Sum, Visit
+from paceline.learn.job import EvalJob, Probed, Score, Spread, Trained, Trainer, TrainJob
 from paceline.learn.recipe import LocalSGD
 
 
@@ -43,22 +44,25 @@ class Executor:
     trainer: Trainer
     statistics: Statistics = field(default_factory=Statistics)
 
-    def run(self, models: Iterable[Model], measures: Sequence[Measure] = ()) -> dict[object, Diverged]:
+    def run(self, models: Iterable[Model], promises: Sequence[Promise[Any]] = ()) -> dict[object, Diverged]:
         """Give every one of these a value; returns the owners whose training diverged, with what to tell them.
 
         Others' nodes are computed all the same: a wave may hold many runs, and one that diverges spoils no other.
         """
         self._diverged: dict[object, Diverged] = {}
-        wanted = list(models) + [model for measure in measures for model in measure.models]
+        wanted = list(models) + [model for promise in promises for model in promise.models]
         self._compute(_Pending(wanted))
-        self._measure([m for m in measures if m.result is None])
+        self._measure([p for p in promises if isinstance(p, Measure) and p.result is None])
+        for promise in promises:
+            if isinstance(promise, Comparison) and promise.result is None:
+                promise.settle(_spread(promise.models))
         return self._diverged
 
     def _compute(self, pending: _Pending) -> None:
-        while pending.sums or pending.visits:
-            while pending.sums:
-                model = pending.sums.pop()
-                pending.settle(model, _sum(model))
+        while pending.algebra or pending.visits:
+            while pending.algebra:
+                model = pending.algebra.pop()
+                pending.settle(model, _algebra(model))
             if pending.visits:
                 wave, pending.visits = pending.visits, []
                 self._train(pending, wave)
@@ -69,17 +73,21 @@ class Executor:
             visit = model.operation
             assert isinstance(visit, Visit)
             shape = _shape(visit.recipe)
-            groups[model.space, shape, id(visit.shards.x), id(visit.shards.y), visit.extras].append(model)
-        for group in groups.values():
-            results = self.trainer.train([_job(model) for model in group])
+            key = (model.space, visit.act, shape, id(visit.shards.x), id(visit.shards.y), visit.extras)
+            groups[key].append(model)
+        for (_, act, *_), group in groups.items():
+            jobs = [_job(model) for model in group]
+            results: Sequence[Trained | Probed] = (
+                self.trainer.train(jobs) if act == "train" else self.trainer.probe(jobs)
+            )
             self.statistics.waves += 1
             self.statistics.visits += len(group)
             self.statistics.widest = max(self.statistics.widest, len(group))
-            for owner, problem in _diverged(group, [trained.value for trained in results]).items():
+            for owner, problem in _diverged(group, [result.value for result in results]).items():
                 self._diverged.setdefault(owner, problem)
-            for model, trained in zip(group, results, strict=True):
-                model.loss = trained.loss
-                pending.settle(model, trained.value)
+            for model, result in zip(group, results, strict=True):
+                model.figure = result.loss if isinstance(result, Trained) else result.noise
+                pending.settle(model, result.value)
 
     def _measure(self, measures: list[Measure]) -> None:
         by_space: dict[tuple[object, ...], list[tuple[int, EvalJob]]] = defaultdict(list)
@@ -108,7 +116,7 @@ class _Pending:
     """The part of the graph that must be computed, with what is ready to be."""
 
     def __init__(self, wanted: Iterable[Model]) -> None:
-        self.sums: list[Model] = []
+        self.algebra: list[Model] = []
         self.visits: list[Model] = []
         self._missing: dict[int, int] = {}
         self._children: dict[int, list[Model]] = defaultdict(list)
@@ -126,7 +134,7 @@ class _Pending:
                 self._ready(model)
 
     def _ready(self, model: Model) -> None:
-        (self.sums if isinstance(model.operation, Sum) else self.visits).append(model)
+        (self.visits if isinstance(model.operation, Visit) else self.algebra).append(model)
 
     def settle(self, model: Model, value: Tensor) -> None:
         """Store a value and see who was waiting for it."""
@@ -137,16 +145,30 @@ class _Pending:
                 self._ready(child)
 
 
-def _sum(model: Model) -> Tensor:
+def _algebra(model: Model) -> Tensor:
     operation = model.operation
-    assert isinstance(operation, Sum)
     values = [parent.value for parent in model.parents if parent.value is not None]
     # The initial model is drawn on the CPU; whatever was trained stays where it was trained.
     device = next((value.device for value in values if value.is_cuda), values[0].device)
+    if isinstance(operation, Apply):
+        return operation.function(*[value.to(device) for value in values])
+    assert isinstance(operation, Sum)
     total = values[0].to(device) * operation.coefficients[0]
     for value, coefficient in zip(values[1:], operation.coefficients[1:], strict=True):
         total.add_(value.to(total.device), alpha=coefficient)
     return total
+
+
+def _spread(gradients: Sequence[Model]) -> Spread:
+    """Compare gradients with their mean, in double precision: their differences may be small."""
+    values = [gradient.value for gradient in gradients if gradient.value is not None]
+    middle = torch.zeros_like(values[0], dtype=torch.float64)
+    for value in values:
+        middle += value
+    middle /= len(values)
+    distance = torch.stack([(value - middle).square().sum() for value in values])
+    noise = torch.stack([gradient.figure for gradient in gradients if gradient.figure is not None])
+    return Spread(tuple(noise.tolist()), tuple(distance.tolist()))
 
 
 def _job(model: Model) -> TrainJob:

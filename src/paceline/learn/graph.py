@@ -6,16 +6,18 @@ A computed node forgets its parents, so what nobody can reach any more is freed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
 
 from torch import Tensor
 
-from paceline.learn.job import Score, Shards
+from paceline.learn.job import Score, Shards, Spread
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 
 FUSED = 2
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -30,9 +32,18 @@ class Sum:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Visit:
-    """Local training; the first parent is the start, then those named in ``extras``."""
+class Apply:
+    """A pure function of the parents' flat vectors, element by element or over all of them."""
 
+    function: Callable[..., Tensor]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Visit:
+    """What a client computes on its own data; the first parent is the start, then those named in ``extras``."""
+
+    act: Literal["train", "probe"]
+    """Local training gives a model; a probe gives the full gradient, and its samples' noise beside it."""
     shards: Shards
     client: int
     recipe: LocalSGD
@@ -45,13 +56,13 @@ class Visit:
     time: float
 
 
-Operation = Sum | Visit
+Operation = Sum | Apply | Visit
 
 
 class Model:
     """A model in a space: a value, or a promise of one."""
 
-    __slots__ = ("__weakref__", "loss", "operation", "parents", "space", "value")
+    __slots__ = ("__weakref__", "figure", "operation", "parents", "space", "value")
 
     def __init__(
         self,
@@ -64,7 +75,8 @@ class Model:
         self.value = value
         self.operation = operation
         self.parents = parents
-        self.loss: Tensor | None = None
+        self.figure: Tensor | None = None
+        """A number that came with the value: a visit's mean loss, a probe's noise."""
 
     @property
     def nbytes(self) -> float:
@@ -109,22 +121,37 @@ class Ghost(Model):
     __rmul__ = __mul__
 
 
-class Measure:
-    """A promise of a score: of one model, or the mean over several models each on its own test rows."""
+class Promise(Generic[R]):
+    """A promise of what is to be learned about some models."""
 
-    __slots__ = ("models", "result", "rows", "x", "y")
+    __slots__ = ("models", "result")
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self.models = tuple(models)
+        self.result: R | None = None
+
+    def settle(self, result: R) -> None:
+        """Become a result and let go of the models."""
+        self.result = result
+        self.models = ()
+
+
+class Measure(Promise[Score]):
+    """The score of one model, or the mean over several models each on its own test rows."""
+
+    __slots__ = ("rows", "x", "y")
 
     def __init__(self, models: Sequence[Model], x: Tensor, y: Tensor, rows: Sequence[Tensor] | None = None) -> None:
-        self.models = tuple(models)
+        super().__init__(models)
         self.x = x
         self.y = y
         self.rows = rows
-        self.result: Score | None = None
 
-    def settle(self, result: Score) -> None:
-        """Become a number and let go of the models."""
-        self.result = result
-        self.models = ()
+
+class Comparison(Promise[Spread]):
+    """How far probed gradients lie from each other, and how noisy each is."""
+
+    __slots__ = ()
 
 
 def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> Model:
@@ -144,6 +171,13 @@ def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> M
     if strangers:
         raise TypeError(f"cannot average models of different spaces: {space.name} with {', '.join(strangers)}")
     return Model(space, None, Sum(tuple(f for f, _ in flat), passing), tuple(m for _, m in flat))
+
+
+def apply(function: Callable[..., Tensor], *models: Model) -> Model:
+    """A pure function of the models' flat vectors, computed when it is needed."""
+    if any(isinstance(model, Ghost) for model in models):
+        return models[0]
+    return Model(models[0].space, None, Apply(function), models)
 
 
 def mean(models: Sequence[Model], weights: Sequence[float] | None = None) -> Model:

@@ -75,6 +75,25 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Probed:
+    """A client's full gradient, and how its samples' gradients scatter around it."""
+
+    value: Tensor
+    noise: Tensor
+    """E‖∇f(x; ξ) - ∇F(x)‖² over the client's samples ξ, estimated without bias; a 0-d tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Gradients of several clients, compared."""
+
+    noise: tuple[float, ...]
+    """Each client's own (``Probed.noise``)."""
+    distance: tuple[float, ...]
+    """Each client's squared distance from the mean gradient."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class EvalJob:
     """Score one model on some rows of a test set."""
 
@@ -104,6 +123,10 @@ class Trainer(Protocol):
 
     def train(self, jobs: list[TrainJob]) -> list[Trained]:
         """Run visits that share space and recipe."""
+        ...
+
+    def probe(self, jobs: list[TrainJob]) -> list[Probed]:
+        """Full gradients, and their noise, of visits that share space and loss."""
         ...
 
     def evaluate(self, jobs: list[EvalJob]) -> list[Score]:

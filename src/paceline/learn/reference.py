@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from paceline.learn.draws import PAD, Crops, draw_batches, draw_crops, dropout_key
+from paceline.learn.draws import PAD, Crops, draw_batches, draw_crops, draw_parts, dropout_key
 from paceline.learn.dropout import set_keys
-from paceline.learn.job import EvalJob, Score, Trained, TrainJob
+from paceline.learn.job import EvalJob, Probed, Score, Trained, TrainJob
 from paceline.learn.space import Space
 
 
@@ -24,6 +24,10 @@ class ReferenceTrainer:
     def train(self, jobs: list[TrainJob]) -> list[Trained]:
         """Run each visit on its own."""
         return [train_one(job) for job in jobs]
+
+    def probe(self, jobs: list[TrainJob]) -> list[Probed]:
+        """Probe each client on its own."""
+        return [probe_one(job) for job in jobs]
 
     def evaluate(self, jobs: list[EvalJob]) -> list[Score]:
         """Score each model on its own."""
@@ -74,6 +78,31 @@ def train_one(job: TrainJob) -> Trained:
                     w *= mask[name]
         losses.append(loss.detach())
     return Trained(space.flatten(weights), torch.stack(losses).mean())
+
+
+def probe_one(job: TrainJob) -> Probed:
+    """The gradient of a client's whole loss (no dropout, no augmentation), and its samples' noise (PS-9).
+
+    The samples are cut at random into M parts. A part of m out of n samples has a gradient whose squared distance
+    from the full one is σ²/m (n-m)/(n-1) in expectation, so that Σ m ‖g_part - g‖² is σ² n (M-1)/(n-1).
+    """
+    space, n = job.space, job.size
+    model = space.module.eval()
+    weights = {name: w.clone().requires_grad_() for name, w in space.unflatten(job.start).items()}
+    rows = job.shards.rows(job.client)
+    parts = draw_parts([job.key], [n])
+    found = []
+    for part in range(parts.steps_C[0]):
+        chosen = torch.from_numpy(rows[parts.index_CSB[0, part][parts.real_CSB[0, part]]])
+        x, y = job.shards.x[chosen].to(space.dtype), job.shards.y[chosen]
+        loss = loss_of(model, weights, x, y, job.recipe.loss)
+        gradients = torch.autograd.grad(loss, list(weights.values()), allow_unused=True, materialize_grads=True)
+        found.append((len(chosen), torch.cat([g.reshape(-1) for g in gradients])))
+    full = sum((m * g for m, g in found), start=torch.zeros_like(found[0][1])) / n
+    apart = sum(
+        (m * (g - full).double().square().sum() for m, g in found), start=torch.zeros((), dtype=torch.float64)
+    )
+    return Probed(full, apart * (n - 1) / (n * max(1, len(found) - 1)))
 
 
 def _sam_gradients(

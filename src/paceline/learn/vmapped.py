@@ -62,7 +62,7 @@ class VmapProgram:
     ) -> Tensor:
         """Each client's own gradient, by vmap."""
         assert descent is None
-        module = self._module().train()
+        module = self._module().train(batch.dropout_key_C is not None)  # without keys, without dropout
         names = [slot.name for slot in self.space.slots]
         keyed = self._keys()
 

@@ -43,6 +43,7 @@ def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None =
         words("h1", title),
         words("p", _subtitle(runs, groups), class_="note"),
         tables.comparison(groups),
+        _decisions(groups),
         _curves(groups),
         *_timelines(groups, window),
         _settings(runs, groups),
@@ -82,6 +83,18 @@ def _curves(groups: Sequence[Group]) -> str:
         shown.append(tag("div", chart))
     names = charts.legend([group.label for group in groups])
     return words("h2", "Accuracy over virtual time and traffic") + names + tag("div", "".join(shown), class_="pair")
+
+
+def _decisions(groups: Sequence[Group]) -> str:
+    """What algorithms decided for themselves, seed by seed; the first seed's is open."""
+    parts = []
+    for group in groups:
+        for place, run in enumerate(run for run in group.runs if run.notes):
+            lines = [words("li", f"t = {seconds(note.time)}: {note.text}") for note in run.notes]
+            title = words("summary", f"{group.label}, seed {run.seed}")
+            opened = {"open": ""} if place == 0 else {}
+            parts.append(tag("details", title + tag("ul", "".join(lines), class_="decisions"), **opened))
+    return words("h2", "What was decided, and why") + "".join(parts) if parts else ""
 
 
 def _target(groups: Sequence[Group]) -> float | None:

@@ -22,6 +22,14 @@ _PRIVATE = {"seed", "out", "directory", "versions", "started", "command", "host"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Note:
+    """Something the algorithm decided."""
+
+    time: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """One algorithm with one seed."""
 
@@ -39,6 +47,13 @@ class Run:
         """The file of spans, if this run kept one."""
         path = self.path / "spans.parquet"
         return path if path.exists() else None
+
+    @property
+    def notes(self) -> list[Note]:
+        """What the algorithm decided, in the order of time."""
+        kept = self.summary.get("notes")
+        rows = [row for row in kept if isinstance(row, dict)] if isinstance(kept, list) else []
+        return [Note(time=_float(row.get("time")), text=str(row.get("text", ""))) for row in rows]
 
     def figure(self, *keys: str) -> float | None:
         """A number of the summary, such as ``figure("target", "time")``; None where there is none."""

@@ -65,6 +65,7 @@ td.best { font-weight: 650; }
 .meter { display: inline-block; width: 160px; height: 8px; background: var(--panel); vertical-align: middle; }
 .meter i { display: block; height: 100%; background: var(--wait); }
 details { margin: 10px 0; }
+.decisions { margin: 6px 0; padding-left: 20px; font-size: 14px; max-width: 100ch; }
 summary { cursor: pointer; }
 #tip { position: fixed; display: none; pointer-events: none; white-space: pre-line; max-width: 340px;
   z-index: 2; padding: 6px 9px; border-radius: 5px; background: var(--ink); color: var(--paper);

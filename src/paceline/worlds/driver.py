@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from paceline.errors import Diverged
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.executor import Executor
-from paceline.learn.graph import Measure, Model
+from paceline.learn.graph import Model, Promise
 from paceline.learn.job import Trainer
 from paceline.learn.reference import ReferenceTrainer
 from paceline.worlds.run import Run
@@ -43,12 +44,12 @@ def drive(runs: Sequence[Run], executor: Executor) -> None:
             for run in active:
                 run.advance()
             models: list[Model] = []
-            measures: list[Measure] = []
+            promises: list[Promise[Any]] = []
             for run in active:
                 wanted = run.wanted()
                 models += wanted[0]
-                measures += wanted[1]
-            diverged: dict[object, Diverged] = executor.run(models, measures) if models or measures else {}
+                promises += wanted[1]
+            diverged: dict[object, Diverged] = executor.run(models, promises) if models or promises else {}
             for run in active:
                 run.settle(diverged.get(run.world))
                 if run.done:

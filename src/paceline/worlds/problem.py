@@ -89,6 +89,10 @@ class Problem:
             found = self._flops[key] = 3.0 * self.space.flops * recipe.samples_for(key[1])
         return found
 
+    def probe_flops(self, client: int) -> float:
+        """FLOPs of one full gradient."""
+        return 3.0 * self.space.flops * self.samples(client)
+
 
 def build_problem(
     *,

@@ -15,7 +15,7 @@ import torch
 from paceline.algorithms.base import Progress
 from paceline.config import to_tree
 from paceline.errors import PacelineError, SettingError, SiteError
-from paceline.learn.graph import Measure, Model
+from paceline.learn.graph import Measure, Model, Promise
 from paceline.learn.job import Score
 from paceline.ledger import Ledger
 from paceline.ledger.directory import RunDirectory
@@ -51,6 +51,11 @@ class Run:
     def __post_init__(self) -> None:
         s = self.settings
         s.algorithm.check(s.clients)
+        if self.dry and getattr(s.algorithm, "observes", False):
+            raise SettingError(
+                f"a dry run learns nothing, but {s.name} must learn something to know its schedule: leave out"
+                f" --dry-run, or give the schedule (for psfl: set psfl.width and psfl.length)"
+            )
         self.problem: Problem = build_problem(
             dataset=s.dataset,
             partition=s.partition,
@@ -120,7 +125,7 @@ class Run:
         measure = self.problem.measure(progress.model)
         self._waiting.append((row, measure))
         if not self.until.learned:
-            self.world.measures.append((measure, None))
+            self.world.promises.append((measure, None))
             return False
         score = await self.world.observe(measure)
         return self.until.met_by(score)
@@ -154,14 +159,14 @@ class Run:
             wrapped.__cause__ = problem
             self._fail(wrapped)
 
-    def wanted(self) -> tuple[list[Model], list[Measure]]:
+    def wanted(self) -> tuple[list[Model], list[Promise[Any]]]:
         """What must be computed before this run can go on."""
         world = self.world
         models: list[Model] = []
         if self._flush is not None:
             alive = (reference() for reference in world.pending)
             models = [model for model in alive if model is not None and model.value is None]
-        return models, [measure for measure, _ in world.measures if measure.result is None]
+        return models, [promise for promise, _ in world.promises if promise.result is None]
 
     def settle(self, diverged: PacelineError | None) -> None:
         """Values are there: write the rows that waited for them and let the coroutine go on."""
@@ -171,10 +176,10 @@ class Run:
         self._write_ready()
         if self.failure is not None:
             return
-        measures, world.measures = world.measures, []
-        for measure, hold in measures:
+        promises, world.promises = world.promises, []
+        for promise, hold in promises:
             if hold is not None:
-                world.loop.settle(hold, measure.result)
+                world.loop.settle(hold, promise.result)
         world.pending = [r for r in world.pending if (m := r()) is not None and m.value is None]
         if self._flush is not None:
             flush, self._flush = self._flush, None
@@ -233,6 +238,7 @@ class Run:
             "joules": totals.joules,
             "idle_share": totals.idle_share,
             "idle_causes": [list(pair) for pair in self.world.ledger.blame()],
+            "notes": [{"time": n.time, "text": n.text, "figures": n.figures} for n in self.world.notes],
             "accuracy": last.get("accuracy"),
             "loss": last.get("loss"),
             "target": self._target(),

@@ -13,14 +13,13 @@ import weakref
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from paceline.clock import VirtualLoop
 from paceline.errors import Dropped, SettingError
-from paceline.learn.graph import Measure, Model, Visit
-from paceline.learn.job import Score
+from paceline.learn.graph import Measure, Model, Promise, Visit
 from paceline.learn.noise import signed
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import Ledger
@@ -36,6 +35,15 @@ MEETINGS = 1000
 Log = list[Activity] | deque[Activity]
 BRANCH: contextvars.ContextVar[Log | None] = contextvars.ContextVar("branch", default=None)
 """What the branch that runs now has done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something an algorithm decided, and when."""
+
+    time: float
+    text: str
+    figures: dict[str, Any]
 
 
 @dataclass(eq=False)
@@ -55,7 +63,8 @@ class Simulation:
     def __post_init__(self) -> None:
         self.clients = range(self.fleet.size)
         self.pending: list[weakref.ref[Model]] = []
-        self.measures: list[tuple[Measure, asyncio.Future[Any] | None]] = []
+        self.promises: list[tuple[Promise[Any], asyncio.Future[Any] | None]] = []
+        self.notes: list[Note] = []
         self._visits: dict[int, int] = {}
         self._free: dict[int, float] = {}
         self._uplink: dict[int, float] = {}
@@ -90,22 +99,26 @@ class Simulation:
     def evaluate(self, model: Model | Sequence[Model]) -> Measure:
         """Promise a score."""
         measure = self.problem.measure(model)
-        self.measures.append((measure, None))
+        self.promises.append((measure, None))
         return measure
 
-    async def observe(self, measure: Measure) -> Score:
-        """Stop the clock until the score is known."""
+    async def observe(self, promise: Promise[T]) -> T:
+        """Stop the clock until the result is known."""
         if not self.learning:
             raise SettingError(
-                "a dry run learns nothing, but this run must know an accuracy to go on;"
-                " leave out --dry-run, or what asks for the accuracy (--until accuracy=...)"
+                "a dry run learns nothing, but this run must know something learned to go on;"
+                " leave out --dry-run, or what asks for it"
             )
-        if measure.result is None:
+        if promise.result is None:
             hold = self.loop.hold()
-            self.measures.append((measure, hold))
+            self.promises.append((promise, hold))
             await hold
-        assert measure.result is not None
-        return measure.result
+        assert promise.result is not None
+        return promise.result
+
+    def note(self, text: str, **figures: Any) -> None:
+        """Keep a decision for the log and the report."""
+        self.notes.append(Note(self.now(), text, figures))
 
     # -- what takes time --------------------------------------------------------------------------------------
 
@@ -120,20 +133,36 @@ class Simulation:
         anchor: Model | None = None,
     ) -> Model:
         """Local training: the client's time passes, the result is a promise."""
+        given = {"mask": mask, "correction": correction, "anchor": anchor}
+        extras = {name: extra for name, extra in given.items() if extra is not None}
+        return await self._visit("train", client, model, recipe, self.problem.flops(client, recipe), extras)
+
+    async def probe(self, client: int, model: Model, recipe: LocalSGD) -> Model:
+        """The full gradient: the client's time passes, the result is a promise."""
+        return await self._visit("probe", client, model, recipe, self.problem.probe_flops(client), {})
+
+    async def _visit(
+        self,
+        act: Literal["train", "probe"],
+        client: int,
+        model: Model,
+        recipe: LocalSGD,
+        flops: float,
+        extras: dict[str, Model],
+    ) -> Model:
         now = self.loop.time()
         visit = self._visits.get(client, 0)
         self._visits[client] = visit + 1
         start = max(now, self._free.get(client, 0.0))
         if not self._steady:
             start = self._reachable(client, start)
-        flops = self.problem.flops(client, recipe)
         seconds, joules = self.fleet.compute.cost(client, visit, flops)
         leave = None if self._steady else self.fleet.availability.leaves(client, visit, start, seconds)
         end = start + seconds if leave is None else leave.at
         self._free[client] = end
         round = self.round
         if leave is None and self.learning:
-            model = self._promise(client, visit, model, recipe, mask, correction, anchor)
+            model = self._promise(act, client, visit, model, recipe, extras)
         if end > now:
             await self.loop.at(end)
         self.ledger.wait(client, now, start, round, client)
@@ -147,17 +176,15 @@ class Simulation:
 
     def _promise(
         self,
+        act: Literal["train", "probe"],
         client: int,
         visit: int,
         model: Model,
         recipe: LocalSGD,
-        mask: Model | None,
-        correction: Model | None,
-        anchor: Model | None,
+        extras: dict[str, Model],
     ) -> Model:
-        given = {"mask": mask, "correction": correction, "anchor": anchor}
-        extras = {name: extra for name, extra in given.items() if extra is not None}
         operation = Visit(
+            act=act,
             shards=self.problem.shards(),
             client=client,
             recipe=recipe,

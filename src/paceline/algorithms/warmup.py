@@ -1,0 +1,217 @@
+"""PSFL's warm-up: how noisy and how different the clients' gradients are, and how long clients take (PS-9, PS-10).
+
+For K rounds every client computes its full gradient at the server's model, and the noise of its samples' gradients;
+the server takes a step along the mean gradient. What is estimated is the mean over clients, and its interval treats
+the clients as a sample of those there might be: it is honest for a part of the fleet and cautious for all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.algorithms.base import Comparison, Dropped, Model, World, combine, draw_clients, require
+from paceline.algorithms.times import TimeEstimates
+from paceline.errors import SettingError
+from paceline.learn.recipe import LocalSGD
+
+Column = NDArray[np.float64]
+NORMAL_95 = 1.959964
+FEWEST = 2
+"""Clients without which nothing can be compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmUp:
+    """How the warm-up is done, and how its estimates are read."""
+
+    rounds: int = 5
+    """K: two are needed to see a client's times vary."""
+    clients: int | None = None
+    """How many take part in every round; all when not given, as in the paper."""
+    noise: Literal["sample", "batch"] = "sample"
+    """σ² of a gradient from one sample, as Eq. 24 has it, or from one batch of the recipe's size."""
+    c0: float = 0.1
+    """The bound's constant, between 0 and 0.2 (PS-4)."""
+
+    def __post_init__(self) -> None:
+        require(self.rounds >= 2, f"warmup.rounds is {self.rounds}; times vary over 2 or more rounds")
+        require(0 < self.c0 < 0.2, f"warmup.c0 is {self.c0}; it must lie between 0 and 0.2")
+        taking_part = self.clients is None or self.clients >= FEWEST
+        require(taking_part, f"warmup.clients is {self.clients}; it must be {FEWEST} or more")
+
+
+class Estimate(NamedTuple):
+    """A mean over clients and half its 95 % interval."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g} ± {self.error:.1g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heterogeneity:
+    """What the warm-up found."""
+
+    sigma2: Estimate
+    """σ², the noise of a client's gradient."""
+    B: Estimate
+    """The clients' squared distance from the mean gradient."""
+    time_mean: Estimate
+    """t̄, seconds of a visit."""
+    kappa2: Estimate
+    """κ², a client's own variance of the time from visit to visit (Eq. 26)."""
+    by_round: tuple[tuple[float, float], ...]
+    """(σ², B) of every warm-up round: they change as the model does."""
+    clients: int
+    seconds: float
+    """What the warm-up took."""
+
+    @property
+    def time_std(self) -> float:
+        """κ."""
+        return math.sqrt(self.kappa2.value)
+
+    def text(self) -> str:
+        """A line for the log."""
+        return (
+            f"warm-up: {len(self.by_round)} rounds of {self.clients} clients took {self.seconds:.4g} s;"
+            f" gradient noise σ² = {self.sigma2}, heterogeneity B = {self.B},"
+            f" a visit takes {self.time_mean} s with variance κ² = {self.kappa2}"
+        )
+
+    def figures(self) -> dict[str, float | list[float]]:
+        """The same as numbers."""
+        named = {"sigma2": self.sigma2, "B": self.B, "time_mean": self.time_mean, "kappa2": self.kappa2}
+        return {
+            **{name: one.value for name, one in named.items()},
+            **{f"{name}_error": one.error for name, one in named.items()},
+            "sigma2_by_round": [sigma2 for sigma2, _ in self.by_round],
+            "B_by_round": [B for _, B in self.by_round],
+            "seconds": self.seconds,
+        }
+
+
+class Seen(NamedTuple):
+    """One client's part in one warm-up round."""
+
+    client: int
+    seconds: float
+    gradient: Model
+
+
+@dataclass(frozen=True)
+class Round:
+    """A warm-up round's figures by client."""
+
+    noise: Mapping[int, float]
+    distance: Mapping[int, float]
+    seconds: Mapping[int, float]
+
+
+async def warm_up(
+    world: World, model: Model, local: LocalSGD, settings: WarmUp, times: TimeEstimates
+) -> tuple[Model, Heterogeneity]:
+    """K rounds; the model they end with, and what was learned."""
+    begin = world.now()
+    rounds: list[Round] = []
+    for k in range(settings.rounds):
+        chosen = world.clients if settings.clients is None else draw_clients(world, settings.clients, "warm-up", k)
+        arrived = await world.gather(_timed_probe(world, client, model, local) for client in chosen)
+        seen = [one for one in arrived if one is not None]
+        if len(seen) < FEWEST:
+            raise SettingError(
+                f"{len(seen)} of {len(chosen)} clients came back from warm-up round {k + 1}; {FEWEST} are needed"
+                " to compare gradients: give the structure (psfl.width, psfl.length), or let devices stay"
+            )
+        spread = await world.observe(Comparison([one.gradient for one in seen]))
+        for one in seen:
+            times.observe(one.client, one.seconds)
+        who = [one.client for one in seen]
+        rounds.append(
+            Round(
+                _by_client(
+                    who, [_noise(world, local, settings, c, n) for c, n in zip(who, spread.noise, strict=True)]
+                ),
+                _by_client(who, _unbiased(spread.distance, len(world.clients))),
+                _by_client(who, [one.seconds for one in seen]),
+            )
+        )
+        step = -local.lr_at(0) / len(seen)
+        model = combine([(1.0, model), *((step, one.gradient) for one in seen)])
+    return model, _estimates(rounds, world.now() - begin)
+
+
+async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD) -> Seen | None:
+    """The server sends, the client computes its gradient and sends it back; None from one that leaves."""
+    begin = world.now()
+    try:
+        received = await world.send(model, world.server, client)
+        gradient = await world.probe(client, received, local)
+        seconds = world.now() - begin
+        return Seen(client, seconds, await world.send(gradient, client, world.server))
+    except Dropped:
+        return None
+
+
+def _by_client(clients: Sequence[int], values: Sequence[float]) -> dict[int, float]:
+    return dict(zip(clients, values, strict=True))
+
+
+def _noise(world: World, local: LocalSGD, settings: WarmUp, client: int, sample_noise: float) -> float:
+    """The noise of one sample's gradient, or of a batch's drawn without replacement."""
+    if settings.noise == "sample":
+        return sample_noise
+    n = world.samples(client)
+    b = min(local.batch, n)
+    return sample_noise / b * (n - b) / max(1, n - 1)
+
+
+def _unbiased(distance: Sequence[float], clients: int) -> list[float]:
+    """Distances from the mean of n of N clients, as if it were the mean of all: their mean is B without bias."""
+    n = len(distance)
+    factor = n / (n - 1) * (clients - 1) / clients
+    return [factor * d for d in distance]
+
+
+def _estimates(rounds: Sequence[Round], seconds: float) -> Heterogeneity:
+    return Heterogeneity(
+        sigma2=_mean(_over_rounds([r.noise for r in rounds])),
+        B=_mean(_over_rounds([r.distance for r in rounds])),
+        time_mean=_mean(_over_rounds([r.seconds for r in rounds])),
+        kappa2=_mean(_variances([r.seconds for r in rounds])),
+        by_round=tuple((float(np.mean([*r.noise.values()])), float(np.mean([*r.distance.values()]))) for r in rounds),
+        clients=max(len(r.noise) for r in rounds),
+        seconds=seconds,
+    )
+
+
+def _series(columns: Sequence[Mapping[int, float]]) -> list[list[float]]:
+    """Each client's figures, round by round, of the rounds it took part in."""
+    clients = {client: None for column in columns for client in column}
+    return [[column[client] for column in columns if client in column] for client in clients]
+
+
+def _over_rounds(columns: Sequence[Mapping[int, float]]) -> Column:
+    return np.array([np.mean(values) for values in _series(columns)])
+
+
+def _variances(columns: Sequence[Mapping[int, float]]) -> Column:
+    return np.array([np.var(values, ddof=1) for values in _series(columns) if len(values) > 1])
+
+
+def _mean(values: Column) -> Estimate:
+    """The mean over clients with its interval."""
+    if len(values) < FEWEST:
+        raise SettingError(
+            f"{len(values)} clients took part in the warm-up more than once; their times must be seen to vary:"
+            " raise warmup.rounds or warmup.clients"
+        )
+    return Estimate(float(values.mean()), float(NORMAL_95 * values.std(ddof=1) / math.sqrt(len(values))))

@@ -1,0 +1,162 @@
+"""Rows of PSFL's trained figures from finished trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.papers.result import Row
+from paceline.papers.statistics import Interval, mean_interval, ratio_interval
+from paceline.papers.trials import Finished
+
+LESS = 0.67
+"""The paper's "approximately 33 % less time" as a ratio of times."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finished trial, with short ways to ask."""
+
+    finished: Finished
+
+    @property
+    def key(self) -> tuple[str, float]:
+        """Method and rate."""
+        return self.finished.trial.method, self.finished.trial.rate
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The seeds of one method at one rate."""
+
+    method: str
+    rate: float
+    times: dict[int, float]
+    """Seconds to the target by seed, of those that arrived."""
+    tried: int
+    diverged: int
+
+    @property
+    def all_arrived(self) -> bool:
+        """Whether every seed reached the target."""
+        return len(self.times) == self.tried and self.tried > 0
+
+    @property
+    def mean(self) -> Interval:
+        """Over the seeds that arrived."""
+        return mean_interval([*self.times.values()])
+
+
+def case_rows(
+    case: str, found: Sequence[Finding], methods: Sequence[str], rates: Sequence[float], horizon: float
+) -> list[Row]:
+    """Time to the target at every rate, shared; then with each method's best rate; then the ratios."""
+    arrived = {
+        (method, rate): _arrivals(method, rate, [f.finished for f in found if f.key == (method, rate)])
+        for method in methods
+        for rate in rates
+    }
+    rows = [_structure_row(case, found)]
+    for rate in rates:
+        rows += [_time_row(case, arrived[method, rate], horizon) for method in methods]
+        rows += [
+            _ratio_row(f"{case}, all at rate {rate:g}", arrived["psfl", rate], arrived[rival, rate])
+            for rival in methods
+            if rival != "psfl"
+        ]
+    best = {method: _best([arrived[method, rate] for rate in rates]) for method in methods}
+    for rival in methods:
+        mine, other = best["psfl"], best[rival]
+        if rival != "psfl" and mine is not None and other is not None:
+            rows.append(_ratio_row(f"{case}, each at its best rate", mine, other))
+    return rows
+
+
+def _arrivals(method: str, rate: float, runs: Sequence[Finished]) -> Arrivals:
+    times = {run.trial.seed: run.reached for run in runs if run.reached is not None}
+    return Arrivals(method, rate, times, len(runs), sum("Diverged" in run.status for run in runs))
+
+
+def _best(candidates: Sequence[Arrivals]) -> Arrivals | None:
+    """The rate with the shortest mean time among those at which every seed arrived."""
+    full = [one for one in candidates if one.all_arrived]
+    return min(full, key=lambda one: one.mean.value, default=None)
+
+
+def _structure_row(case: str, found: Sequence[Finding]) -> Row:
+    chosen = [f.finished.structure for f in found if f.finished.structure is not None]
+    counts = {pair: chosen.count(pair) for pair in sorted(set(chosen))}
+    text = ", ".join(f"W={w} S={s} ({n} runs)" for (w, s), n in counts.items())
+    ratios = [n["figures"]["ratio"] for f in found for n in f.finished.notes if "ratio" in n.get("figures", {})]
+    note = f"α/β estimated by the warm-ups: {min(ratios):.3g} to {max(ratios):.3g}" if ratios else ""
+    return Row(f"{case}: structure", None, text or None, "", None, note)
+
+
+def _time_row(case: str, arrivals: Arrivals, horizon: float) -> Row:
+    name = f"{case}, rate {arrivals.rate:g}: {arrivals.method}"
+    if not arrivals.times:
+        why = "diverged" if arrivals.diverged else f"not within {horizon:g} s"
+        return Row(name, None, why, "s", None, f"{arrivals.tried} seed" + "s" * (arrivals.tried > 1))
+    note = "" if arrivals.all_arrived else f"{len(arrivals.times)} of {arrivals.tried} seeds arrived"
+    return Row(name, None, str(arrivals.mean), "s", None, note)
+
+
+def _ratio_row(what: str, mine: Arrivals, other: Arrivals) -> Row:
+    name = f"{what}: time of psfl / {other.method}"
+    seeds = sorted(set(mine.times) & set(other.times))
+    if not seeds:
+        return Row(name, LESS, _one_sided(mine, other), "", None)
+    ratio = ratio_interval([mine.times[s] for s in seeds], [other.times[s] for s in seeds])
+    note = f"{len(seeds)} seeds; rates {mine.rate:g} and {other.rate:g}"
+    if not (mine.all_arrived and other.all_arrived):
+        note += "; of seeds in which both arrived"
+    # Agreement: the interval holds the paper's ratio, or lies below it.
+    ok = None if np.isnan(ratio.low) else ratio.low <= LESS
+    return Row(name, LESS, str(ratio), "", ok, note)
+
+
+def _one_sided(mine: Arrivals, other: Arrivals) -> str:
+    if mine.times:
+        return f"only psfl arrived (not {other.method})"
+    return f"only {other.method} arrived (not psfl)" if other.times else "neither arrived"
+
+
+def equal_time_rows(
+    case: str, found: Sequence[Finding], methods: Sequence[str], rates: Sequence[float], at: float | None = None
+) -> list[Row]:
+    """Accuracy and loss of each method, at its best rate, at one virtual time.
+
+    The time is given, or that of the first method to reach the target on average.
+    """
+    best: dict[str, list[Finished]] = {}
+    for method in methods:
+        by_rate = [[f.finished for f in found if f.key == (method, rate)] for rate in rates]
+        arrived = [_arrivals(method, rate, runs) for rate, runs in zip(rates, by_rate, strict=True)]
+        winner = _best(arrived)
+        chosen = rates.index(winner.rate) if winner else max(range(len(rates)), key=lambda k: _last(by_rate[k]))
+        best[method] = by_rate[chosen]
+    when = at
+    if when is None:
+        means = [mean_interval([r.reached for r in runs if r.reached is not None]).value for runs in best.values()]
+        when = float(np.nanmin(means)) if np.isfinite(means).any() else None
+    if when is None:
+        return []
+    rows, levels = [], {}
+    for method, runs in best.items():
+        accuracy = mean_interval([run.at(when, run.accuracy) for run in runs])
+        loss = mean_interval([run.at(when, run.loss) for run in runs])
+        levels[method] = accuracy.value
+        note = f"rate {runs[0].trial.rate:g}, {len(runs)} seed" + "s" * (len(runs) > 1)
+        rows.append(Row(f"{case}: accuracy of {method} at {when:.0f} s", None, str(accuracy), "", None, note))
+        rows.append(Row(f"{case}: loss of {method} at {when:.0f} s", None, str(loss), "", None, note))
+    top = levels["psfl"] >= max(levels.values())
+    order = " > ".join(sorted(levels, key=lambda m: -levels[m]))
+    rows.append(Row(f"{case}: psfl most accurate at equal time", "yes", "yes" if top else "no", "", top, order))
+    return rows
+
+
+def _last(runs: Sequence[Finished]) -> float:
+    finals = [run.accuracy[-1] for run in runs if len(run.accuracy) and run.status == "done"]
+    return float(np.mean(finals)) if finals else -1.0

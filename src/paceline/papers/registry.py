@@ -1,0 +1,126 @@
+"""Reproductions by name; a paper's module is imported when one of them is asked for."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from paceline.errors import SettingError, nearest
+from paceline.papers.result import Reproduction, Request, hardware
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One table or figure of a paper."""
+
+    id: str
+    title: str
+    paper: str
+    function: str
+    """``module:function``, so that what needs no torch does not wait for it."""
+    scales: tuple[str, ...] = ()
+    """Sizes to choose from, the first by default; empty where there is only one."""
+    trained: bool = False
+    """Whether models are trained, which takes longer and may use a GPU."""
+
+    def load(self) -> Callable[[Request], Reproduction]:
+        """The function."""
+        module, _, name = self.function.partition(":")
+        return cast(Callable[[Request], Reproduction], getattr(import_module(module), name))
+
+
+PSFL = "PSFL, INFOCOM 2025"
+THEORY = "paceline.papers.psfl_theory"
+ROUNDS = "paceline.papers.psfl_rounds"
+TRAINED = "paceline.papers.psfl_trained"
+BOTH = ("small", "paper")
+
+_ENTRIES = (
+    Entry("psfl-table1", "the optimal structure over the number of clients", PSFL, f"{THEORY}:table1"),
+    Entry("psfl-fig1", "round times of SFL, FedAvg and PSFL with 9 clients", PSFL, f"{ROUNDS}:fig1"),
+    Entry("psfl-fig3", "time to an accuracy, and accuracy at equal time", PSFL, f"{TRAINED}:fig3", BOTH, True),
+    Entry("psfl-fig6", "round time under three ways of sampling", PSFL, f"{ROUNDS}:fig6"),
+    Entry("psfl-fig7", "theoretical cost over the sequence length", PSFL, f"{THEORY}:fig7"),
+    Entry("psfl-fig8", "accuracy at equal time on three other splits", PSFL, f"{TRAINED}:fig8", BOTH, True),
+    Entry("psfl-fig9", "accuracy at equal time with more clients a round", PSFL, f"{TRAINED}:fig9", BOTH, True),
+)
+REPRODUCTIONS: dict[str, Entry] = {entry.id: entry for entry in _ENTRIES}
+
+
+def entry_named(id: str) -> Entry:
+    """Look a reproduction up; an unknown name is an error that names the nearest one."""
+    if id not in REPRODUCTIONS:
+        raise SettingError(f"no reproduction is called {id!r}; {nearest(id, REPRODUCTIONS)}")
+    return REPRODUCTIONS[id]
+
+
+def reproduce(
+    id: str,
+    *,
+    scale: str | None = None,
+    seeds: int = 5,
+    out: Path | None = None,
+    quiet: bool = False,
+    data: str | None = None,
+) -> Reproduction:
+    """Compute one table or figure anew; with ``out``, also write result.json and the figure there."""
+    entry = entry_named(id)
+    scale = _scale(entry, scale)
+    if seeds < 1:
+        raise SettingError(f"seeds is {seeds}; it must be 1 or more")
+    if data is not None and not entry.trained:
+        raise SettingError(f"data is {data!r}, but {entry.id} trains nothing; leave out --data")
+    if out is not None:
+        _make_directory(out)
+    begin = time.perf_counter()
+    found = entry.load()(Request(scale=scale, seeds=seeds, out=out, quiet=quiet, data=data))
+    found = replace(
+        found,
+        id=entry.id,
+        title=f"{entry.paper}: {entry.title}",
+        scale=scale,
+        seconds=time.perf_counter() - begin,
+        hardware=hardware(trained=entry.trained),
+    )
+    if out is not None:
+        write(found, out)
+    return found
+
+
+def _scale(entry: Entry, scale: str | None) -> str | None:
+    if scale is None or scale in entry.scales:
+        return scale or next(iter(entry.scales), None)
+    if not entry.scales:
+        raise SettingError(f"scale is {scale!r}, but {entry.id} has only one size; leave out --scale")
+    raise SettingError(f"scale is {scale!r}; {entry.id} has: {', '.join(entry.scales)}")
+
+
+def _make_directory(out: Path) -> None:
+    """Before the work, so that a path that cannot be is known at once."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise SettingError(f"--out {out} cannot be made a directory: {problem.strerror}") from None
+
+
+def write(found: Reproduction, out: Path) -> None:
+    """result.json and, where there is one, figure.svg and figure.png."""
+    (out / "result.json").write_text(dump(found.to_json()) + "\n", encoding="utf-8")
+    if found.figure is None:
+        return
+    from matplotlib import rc_context
+
+    figure = found.figure()
+    with rc_context({"svg.hashsalt": found.id}):  # without it the same picture has other bytes each time
+        figure.savefig(out / "figure.svg", metadata={"Date": None})
+    figure.savefig(out / "figure.png")
+
+
+def dump(value: Any) -> str:
+    """JSON as it is printed and written: σ stays σ."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)

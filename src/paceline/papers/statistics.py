@@ -1,0 +1,40 @@
+"""Means over seeds and ratios of paired seeds, with their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Interval(NamedTuple):
+    """A value and the ends of its 95 % interval; one seed gives no interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"{self.value:.3g}"
+        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
+    """The mean and its confidence interval by Student's t."""
+    from scipy.special import stdtrit
+
+    found, count = np.asarray(values, float), len(values)
+    middle = float(found.mean()) if count else math.nan
+    if count < 2:
+        return Interval(middle, math.nan, math.nan)
+    half = float(stdtrit(count - 1, 0.5 + level / 2) * found.std(ddof=1) / math.sqrt(count))
+    return Interval(middle, middle - half, middle + half)
+
+
+def ratio_interval(above: Sequence[float], below: Sequence[float], level: float = 0.95) -> Interval:
+    """The geometric mean of the ratios of pairs (the same seed in both), by Student's t on their logarithms."""
+    logs = [math.log(a / b) for a, b in zip(above, below, strict=True)]
+    return Interval(*(math.exp(end) for end in mean_interval(logs, level)))

@@ -1,0 +1,153 @@
+"""``paceline plan``: the answer, the complaints, and that it comes at once."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+import paceline as package
+from paceline.algorithms.structure import bound_ratio, choose_structure
+
+TIMES = ("--time-mean", "2.5", "--time-std", "1")
+ASKED = ("plan", "structure", "--clients", "20", *TIMES, "--ratio", "0.6")
+
+
+def answer(done):
+    assert done.status == 0, done.err
+    return json.loads(done.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+
+
+# -- answers --------------------------------------------------------------------------------------------------
+
+
+def test_json_says_what_the_solver_says(paceline):
+    found = choose_structure(participants=20, time_mean=2.5, time_std=1.0, ratio=0.6)
+    told = answer(paceline(*ASKED, "--population", "1000000", "--json"))
+    for name in ("width", "length", "W", "S", "expected_round_seconds", "ratio", "participants"):
+        assert told[name] == getattr(found, name)
+    assert told["bounds"] == list(found.bounds)
+    assert told["population"] == 1_000_000
+    shown = [(one["S"], one["W"], one["relative_cost"]) for one in told["alternatives"]]
+    assert shown == [tuple(one) for one in found.alternatives]
+    assert told["alternatives"][0]["expected_round_seconds"] == told["expected_round_seconds"]
+
+
+def test_noise_and_heterogeneity_give_the_ratio(paceline):
+    words = ("plan", "structure", "--clients", "20", *TIMES, "--sigma2", "2", "--heterogeneity", "3", "--json")
+    assert answer(paceline(*words))["ratio"] == bound_ratio(2, 3)
+    assert answer(paceline(*words, "--c0", "0.15"))["ratio"] == bound_ratio(2, 3, 0.15)
+
+
+def test_an_infinite_ratio_is_valid_json(paceline):
+    words = ("plan", "structure", "--clients", "20", *TIMES, "--sigma2", "0", "--heterogeneity", "3", "--json")
+    told = answer(paceline(*words))
+    assert float(told["ratio"]) == math.inf
+    assert (told["S"], told["W"]) == (20, 1)
+
+
+def test_the_table_marks_the_best_and_names_both_ends(paceline):
+    done = paceline(*ASKED)
+    assert done.status == 0
+    rows = {tuple(words[:2]): line for line in done.out.splitlines() if len(words := line.split()) > 2}
+    assert rows["5", "4"].rstrip().endswith("best")
+    assert rows["20", "1"].rstrip().endswith("FedAvg")
+    assert rows["1", "20"].rstrip().endswith("sequential FL")
+    assert "alpha/beta = 0.6" in done.out
+
+
+@pytest.fixture
+def measured(tmp_path):
+    (tmp_path / "times.csv").write_text("device,seconds\na,1\na,3\nb,10\nb,12\nc,6\n")
+    return ("plan", "structure", "--times", "times.csv", "--ratio", "0.6", "--json")
+
+
+def test_measured_times_bring_their_population(paceline, measured):
+    told = answer(paceline(*measured, "--clients", "3"))
+    assert told["population"] == 3
+    assert told["time_mean"] == pytest.approx(19 / 3)
+    assert told["time_std"] == pytest.approx(math.sqrt(2))
+    assert answer(paceline(*measured, "--clients", "4", "--population", "50"))["population"] == 50
+
+
+def test_more_clients_than_measured_devices_are_refused(paceline, measured):
+    done = paceline(*measured, "--clients", "4")
+    assert done.status == 1
+    assert "population of 3" in done.err
+
+
+# -- complaints -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ((*TIMES, "--ratio", "1"), ["--clients is missing"]),
+        (("--clients", "20", "--ratio", "1"), ["give --time-mean and --time-std", "--times FILE.csv"]),
+        (("--clients", "20", "--time-mean", "2", "--ratio", "1"), ["give --time-std", "--times FILE.csv"]),
+        (("--clients", "20", *TIMES), ["give --sigma2 and --heterogeneity", "--ratio"]),
+        (("--clients", "20", *TIMES, "--sigma2", "1"), ["give --heterogeneity", "--ratio"]),
+        (("--clients", "20", *TIMES, "--sigma2", "1", "--ratio", "1"), ["--ratio and --sigma2", "leave one"]),
+        (("--clients", "20", *TIMES, "--c0", "0.1", "--ratio", "1"), ["--ratio and --c0", "leave one"]),
+        (("--clients", "20", *TIMES, "--times", "x.csv", "--ratio", "1"), ["--times and --time-mean", "leave one"]),
+        (("--clients", "20", "--times", "x.csv", "--ratio", "1"), ["there is no file x.csv"]),
+        (("--clients", "20", "--population", "10", *TIMES, "--ratio", "1"), ["20", "population of 10"]),
+        (("--clients", "0", *TIMES, "--ratio", "1"), ["participants is 0", "1 client or more"]),
+        (("--clients", "20", *TIMES, "--ratio", "-1"), ["ratio is -1"]),
+        (("--clients", "20", *TIMES, "--sigma2", "0", "--heterogeneity", "0"), ["neither noise nor heterogeneity"]),
+    ],
+)
+def test_what_is_missing_or_contradictory_is_named(paceline, words, wanted):
+    done = paceline("plan", "structure", *words)
+    assert done.status == 1
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+    assert [phrase for phrase in wanted if phrase not in done.err] == [], done.err
+
+
+# -- a fast start ---------------------------------------------------------------------------------------------
+
+WITHOUT_TORCH = """
+import sys
+
+from paceline.cli.main import main
+
+try:
+    main()
+finally:
+    loaded = sorted({"torch", "scipy", "pyarrow", "sklearn", "matplotlib"} & set(sys.modules))
+    print("loaded:", loaded, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("words", [(*ASKED, "--json"), ASKED, ("--help",), ("plan", "structure", "--help")])
+def test_plans_and_help_import_nothing_heavy(words):
+    """What takes seconds to import must not be imported to print a page of help."""
+    environment = os.environ | {"COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *words], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "loaded: []" in done.stderr
+    assert done.stdout
+
+
+def test_the_finder_of_heavy_imports_finds_them(tmp_path):
+    words = ("settings", "psfl")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "'torch'" in done.stderr
+
+
+def test_public_names_are_listed_before_they_are_imported():
+    code = (
+        "import sys, paceline; assert set(paceline.__all__) <= set(dir(paceline)); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_unknown_public_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = package.nothing

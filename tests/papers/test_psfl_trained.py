@@ -1,0 +1,108 @@
+"""The trained reproductions, shrunk: what they compute, that they go on where they stopped, what they refuse."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from paceline.errors import SettingError
+from paceline.papers import psfl_structures, psfl_trained
+from paceline.papers.psfl_tables import Finding, case_rows
+from paceline.papers.result import Request
+from paceline.papers.statistics import mean_interval, ratio_interval
+from paceline.papers.trials import Finished, Laboratory, Trial
+from paceline.worlds.until import Until
+
+
+@pytest.fixture
+def shrunk(monkeypatch):
+    monkeypatch.setattr(psfl_trained, "STEPS", (5,))
+    monkeypatch.setattr(psfl_trained, "DIGIT_RATES", (0.1, 0.316))
+    small = psfl_trained._small_cases
+    monkeypatch.setattr(
+        psfl_trained, "_small_cases", lambda request: [replace(c, target=0.7, horizon=400.0) for c in small(request)]
+    )
+
+
+def test_figure_3_shrunk(shrunk, tmp_path):
+    request = Request(scale="small", seeds=2, out=tmp_path, quiet=True)
+    found = psfl_trained.fig3(request)
+    names = [row.name for row in found.rows]
+    assert sum("time of psfl / fedavg" in name for name in names) == 3  # two rates, and the best
+    ratio = next(row for row in found.rows if "best rate: time of psfl / sfl" in row.name)
+    assert ratio.paper == 0.67
+    assert 0.05 < float(ratio.ours.split()[0]) < 2
+    summaries = sorted(tmp_path.glob("trials/*/*/summary.json"))
+    assert len(summaries) == 12  # three methods, two rates, two seeds
+    written = {path: path.stat().st_mtime_ns for path in summaries}
+
+    again = psfl_trained.fig3(request)  # nothing is run twice
+    assert again.rows == found.rows
+    assert {path: path.stat().st_mtime_ns for path in summaries} == written
+
+    summaries[0].unlink()  # one was cut off: it alone is run again, with the same result
+    assert psfl_trained.fig3(request).rows == found.rows
+    changed = [path for path in summaries if path.stat().st_mtime_ns != written[path]]
+    assert changed == summaries[:1]
+
+
+def test_results_of_other_settings_are_refused(tmp_path):
+    few = ("clients=10", "fedavg.width=3", "rounds=2")
+    trial = Trial(case="a", method="fedavg", rate=0.1, seed=0, overrides=few, until=Until())
+    laboratory = Laboratory(Request(out=tmp_path, quiet=True))
+    laboratory.carry_out([trial])
+    with pytest.raises(SettingError, match="holds a run with other settings"):
+        laboratory.carry_out([replace(trial, overrides=("clients=10", "fedavg.width=4", "rounds=2"))])
+
+
+def test_a_dataset_that_the_figure_does_not_have_is_refused():
+    with pytest.raises(SettingError, match="--data is 'mnist'"):
+        psfl_trained.fig3(Request(scale="paper", data="mnist"))
+
+
+def finished(method, rate, seed, reached, status="done"):
+    trial = Trial(case="case", method=method, rate=rate, seed=seed, overrides=(), until=Until(accuracy=0.9))
+    times = np.array([0.0, 100.0])
+    return Finding(
+        Finished(
+            trial=trial, status=status, reached=reached, rounds=None, time=times, accuracy=times / 100,
+            loss=1 - times / 100, notes=(),
+        )
+    )  # fmt: skip
+
+
+def test_rows_of_made_up_trials():
+    found = [finished("psfl", 0.1, s, 50.0 + s) for s in range(3)]
+    found += [finished("fedavg", 0.1, s, 100.0 + 2 * s) for s in range(3)]
+    found += [finished("sfl", 0.1, 0, None), finished("sfl", 1.0, 0, None, "failed: Diverged")]
+    found += [finished("psfl", 1.0, 0, 10.0), *(finished("psfl", 1.0, s, None) for s in (1, 2))]
+    rows = {row.name: row for row in case_rows("case", found, ("fedavg", "sfl", "psfl"), (0.1, 1.0), 500.0)}
+    half = rows["case, all at rate 0.1: time of psfl / fedavg"]
+    assert half.ours == "0.5 (0.5 to 0.5)"
+    assert half.ok
+    assert rows["case, all at rate 0.1: time of psfl / sfl"].ours == "only psfl arrived (not sfl)"
+    assert rows["case, rate 1: sfl"].ours == "diverged"
+    assert rows["case, rate 0.1: sfl"].ours == "not within 500 s"
+    assert rows["case, rate 1: psfl"].note == "1 of 3 seeds arrived"
+    # A rate at which two of three seeds were lost is not the best, however fast the third was.
+    assert rows["case, each at its best rate: time of psfl / fedavg"].ours == "0.5 (0.5 to 0.5)"
+
+
+def test_intervals():
+    assert mean_interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 2 - 2.4841377, 2 + 2.4841377), rel=1e-6)
+    ratio = ratio_interval([2.0, 8.0], [1.0, 2.0])
+    assert ratio.value == pytest.approx(np.sqrt(2 * 4))
+    assert ratio.low < ratio.value < ratio.high
+    assert np.isnan(mean_interval([5.0]).low)
+
+
+def test_structures_compared(monkeypatch, tmp_path):
+    quick = replace(psfl_structures.setting(Request(scale="small")), target=0.6, rates=(0.316,))
+    monkeypatch.setattr(psfl_structures, "setting", lambda request: quick)
+    results = psfl_structures.compare_structures(Request(scale="small", seeds=2, quiet=True), 9, (1, 3, 9))
+    assert [(one.S, one.W) for one in results] == [(1, 9), (3, 3), (9, 1)]
+    assert all(len(one.runs) == 2 for one in results)
+    rows = psfl_structures.structure_rows(results, 3) + psfl_structures.round_rows(results)
+    assert rows[-1].name == "FedAvg rounds / SFL rounds"
+    assert json.dumps([row.ours for row in rows])
