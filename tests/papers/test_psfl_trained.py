@@ -103,6 +103,6 @@ def test_structures_compared(monkeypatch, tmp_path):
     results = psfl_structures.compare_structures(Request(scale="small", seeds=2, quiet=True), 9, (1, 3, 9))
     assert [(one.S, one.W) for one in results] == [(1, 9), (3, 3), (9, 1)]
     assert all(len(one.runs) == 2 for one in results)
-    rows = psfl_structures.structure_rows(results, 3) + psfl_structures.round_rows(results)
+    rows = psfl_structures.structure_rows(results, (3, 3)) + psfl_structures.round_rows(results)
     assert rows[-1].name == "FedAvg rounds / SFL rounds"
     assert json.dumps([row.ours for row in rows])

@@ -90,7 +90,7 @@ def test_json_is_one_object(said):
     assert len(found["rows"]) == 15
     assert all(list(row) == ROW for row in found["rows"])
     assert {row["ok"] for row in found["rows"]} == {True, False}
-    assert found["scale"] is None
+    assert found["scale"] == "theory"
     assert found["seconds"] >= 0
     assert "core" in found["hardware"]
 
@@ -132,7 +132,7 @@ def test_without_a_figure_only_the_result_is_written(said, tmp_path):
     [
         (["psfl-tabel1"], "no reproduction is called 'psfl-tabel1'; did you mean 'psfl-table1'?"),
         (["zzz"], "no reproduction is called 'zzz'; known: psfl-fig1"),
-        (["psfl-table1", "--scale", "paper"], "psfl-table1 has only one size; leave out --scale"),
+        (["psfl-fig6", "--scale", "paper"], "psfl-fig6 has only one size; leave out --scale"),
         (["toy-fig1", "--scale", "huge"], "scale is 'huge'; toy-fig1 has: small, paper"),
         (["psfl-fig6", "--data", "digits"], "psfl-fig6 trains nothing; leave out --data"),
         (["psfl-fig1", "--seeds", "0"], "seeds is 0; it must be 1 or more"),

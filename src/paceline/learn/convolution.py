@@ -1,4 +1,7 @@
-"""Convolution for one client (torch's own, channels-last) and for many (unfolding and a batched product).
+"""Convolution for one client (torch's own, channels-last) and for many.
+
+Many clients at once run Triton kernels on CUDA where those can (``kernels.usable``), else unfolding and a batched
+product.
 
 Shapes: C clients, M = B*H*W places, O output channels, K = kh*kw*I; weights are (C, out, kh, kw, in).
 """
@@ -9,6 +12,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -20,7 +25,7 @@ from paceline.learn.layers import Lane, Saved, aten
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """``nn.Conv2d``: torch's own for one client, unfolding and a batched product for several."""
+    """``nn.Conv2d``: torch's own for one client; kernels, or unfolding and a batched product, for several."""
 
     weight: int
     bias: int | None
@@ -37,6 +42,8 @@ class Convolution:
         """The derivative of whichever form ran."""
         if lane.clients == 1:
             return self._one_backward(lane, saved, g, wanted)
+        if isinstance(saved, Tensor):
+            return self._kernels_backward(lane, saved, g, wanted)
         return self._many_backward(lane, saved, g, wanted)
 
     def _one(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
@@ -59,8 +66,24 @@ class Convolution:
             lane.store(self.bias, gb[None])
         return (gx,)
 
+    def _kernels(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
+        x_NHWI = kernels().images(x)
+        bias = None if self.bias is None else lane.params[self.bias]
+        out_NHWO = kernels().convolve(x_NHWI, lane.params[self.weight], bias, self.padding)
+        return out_NHWO.permute(0, 3, 1, 2), x_NHWI
+
+    def _kernels_backward(self, lane: Lane, x_NHWI: Tensor, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        g_NHWO = g.permute(0, 2, 3, 1).contiguous()
+        gx = None
+        if wanted:  # first: under descent the weights change next
+            gx = kernels().input_gradient(g_NHWO, lane.params[self.weight], self.padding).permute(0, 3, 1, 2)
+        kernels().weight_gradient(lane, self.weight, self.bias, x_NHWI, g_NHWO, self.padding)
+        return (gx,)
+
     def _many(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         weight = lane.params[self.weight]
+        if kernels().usable(x, weight, self.padding, self.stride, self.dilation, self.groups):
+            return self._kernels(lane, x)
         out_channels, kh, kw = weight.shape[1:4]
         cols, (height, width) = self._unfold(x, kh, kw)
         cols_CMK = cols.reshape(lane.clients, -1, kh * kw * x.shape[1])
@@ -110,6 +133,12 @@ class Convolution:
                 columns = slice(j * dw, j * dw + (out[1] - 1) * sw + 1, sw)
                 total[:, rows, columns] += windows[:, :, :, i, j]
         return total[:, ph : ph + high, pw : pw + wide].permute(0, 3, 1, 2)
+
+
+@cache
+def kernels() -> ModuleType:
+    """Imported when first needed: loading Triton takes a while."""
+    return import_module("paceline.learn.kernels")
 
 
 @cache

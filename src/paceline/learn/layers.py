@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -167,27 +170,55 @@ class Rectifier:
 
 @dataclass(frozen=True, slots=True)
 class MaxPool:
-    """``nn.MaxPool2d``."""
+    """``nn.MaxPool2d``, and the ReLU after it if there is one: kernels on CUDA where those can, else torch's own."""
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
     padding: tuple[int, int]
     dilation: tuple[int, int]
     ceil: bool
+    rectified: bool = False
 
     def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         """The largest of each window, and where it was."""
-        out, where = aten.max_pool2d_with_indices(x, self.kernel, self.stride, self.padding, self.dilation, self.ceil)
-        return out, (x, where)
+        shape = (self.kernel, self.stride, self.padding, self.dilation, self.ceil)
+        if pooling().usable(x, *shape):
+            out, winner = pooling().pool(x, self.kernel, self.rectified)
+            return out, Winners(winner, (x.shape[2], x.shape[3]))
+        out, where = aten.max_pool2d_with_indices(x, *shape)
+        if not self.rectified:
+            return out, (x, where, None)
+        out = out.relu()
+        return out, (x, where, out)
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
-        """g goes to where the largest was."""
-        x, where = saved
+        """g goes to where the largest was, if the ReLU left something of it."""
+        if isinstance(saved, Winners):
+            return (pooling().input_gradient(g, saved.tap_NHWI, self.kernel, saved.sides),)
+        x, where, out = saved
+        if self.rectified:
+            g = aten.threshold_backward(g, out, 0)
         return (
             aten.max_pool2d_with_indices_backward(
                 g, x, self.kernel, self.stride, self.padding, self.dilation, self.ceil, where
             ),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """What the kernels remember of a max pooling."""
+
+    tap_NHWI: Tensor
+    """Which number of its window won, in one byte."""
+    sides: tuple[int, int]
+    """Height and width of the input."""
+
+
+@cache
+def pooling() -> ModuleType:
+    """Imported when first needed: loading Triton takes a while."""
+    return import_module("paceline.learn.pooling")
 
 
 @dataclass(frozen=True, slots=True)

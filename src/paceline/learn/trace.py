@@ -96,7 +96,7 @@ def layer_program(space: Space) -> LayerProgram:
     if not read >= set(range(1, len(nodes))):
         raise Unknown("some value is never used")
     images = frozenset(n.layer.weight for n in nodes if isinstance(n.layer, Convolution))
-    return LayerProgram(space, tuple(_pool_first(nodes)), images)
+    return LayerProgram(space, tuple(_merged(_pool_first(nodes))), images)
 
 
 def _pool_first(nodes: list[Node]) -> list[Node]:
@@ -107,6 +107,22 @@ def _pool_first(nodes: list[Node]) -> list[Node]:
         alone = second.inputs == (k + 1,) and readers.count(k + 1) == 1
         if isinstance(first.layer, layers.Rectifier) and isinstance(second.layer, layers.MaxPool) and alone:
             out[k], out[k + 1] = replace(first, layer=second.layer), replace(second, layer=first.layer)
+    return out
+
+
+def _merged(nodes: list[Node]) -> list[Node]:
+    """Make one layer of a max pooling and the rectifier that alone reads it: on CUDA one kernel does both."""
+    readers = [source for node in nodes for source in node.inputs]
+    out: list[Node] = []
+    place = [0]  # the new number of each value
+    for before, node in enumerate(nodes):
+        pool = out[-1].layer if out else None
+        alone = node.inputs == (before,) and readers.count(before) == 1
+        if isinstance(node.layer, layers.Rectifier) and isinstance(pool, layers.MaxPool) and alone:
+            out[-1] = replace(out[-1], layer=replace(pool, rectified=True))
+        else:
+            out.append(replace(node, inputs=tuple(place[source] for source in node.inputs)))
+        place.append(len(out))
     return out
 
 

@@ -6,6 +6,7 @@ All numbers come from the shipped solver; those to compare with are the constant
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def table1(request: Request, ratio: float = RATIO, balance: float = BALANCE) -> 
     found = {participants: solved(participants, ratio, balance) for participants in PAPER_TABLE1}
     rows = [row for participants, best in found.items() for row in _continuous(participants, best)]
     rows += [_integer(participants, best) for participants, best in found.items()]
+    rows += _trained(request, [n for n in PAPER_TABLE1 if n <= (50 if request.scale == "small" else 200)])
     note = (
         f"The paper states neither α/β nor t̄/κ. One pair, α/β = {ratio:g} and t̄/(√2 κ) = {balance:g}, was fitted to"
         " the five printed W and reproduces all of them; ours are the solver's answers for that pair. So the table"
@@ -104,9 +106,22 @@ def fig7(request: Request) -> Reproduction:
     ]
     note = (
         f"The curve is the theoretical half of the figure, for Table I's fitted pair (α/β = {RATIO}, t̄/(√2 κ) ="
-        f" {BALANCE}); the experimental half needs training. The paper's numbers are Table I's for N0 = 20."
+        f" {BALANCE}); the experimental half takes --scale small or paper. The paper's are Table I's for N0 = 20."
     )
-    return Reproduction(rows=rows, note=note, figure=lambda: _draw_cost(best))
+    return Reproduction(rows=[*rows, *_trained(request, (20,))], note=note, figure=lambda: _draw_cost(best))
+
+
+def _trained(request: Request, counts: Sequence[int]) -> list[Row]:
+    """PS-T4: which structure is fastest when models are trained, at the scales that do."""
+    if request.scale not in ("small", "paper"):
+        return []
+    from paceline.papers.psfl_structures import compare_structures, structure_rows
+
+    return [
+        row
+        for participants in counts
+        for row in structure_rows(compare_structures(request, participants), PAPER_EXPERIMENT[participants])
+    ]
 
 
 def _draw_cost(best: Structure) -> Any:
