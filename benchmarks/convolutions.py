@@ -1,10 +1,12 @@
-"""Convolutions of many clients on CUDA: unfolding and a batched product against the Triton kernels.
+"""Convolutions and pooling of many clients on CUDA: torch's own operations against the Triton kernels.
 
 ``python -m benchmarks.convolutions [--repetitions 15] [--json FILE]``. The two convolutions of ``cnn-psfl`` (batch
-20, 3x32x32) and its whole SGD step, each captured as a CUDA graph; the two paths take turns within every repetition,
-and times are medians of CUDA events. Differences are the largest, relative to the largest number, from the unfolded
-path without TF32: of the kernels without TF32, of the kernels with it, and of the unfolded path with it. For the
-whole step the last two are large alike, because pooling chooses otherwise among nearly equal numbers.
+20, 3x32x32), its two max poolings with ReLU, and its whole SGD step, each captured as a CUDA graph. Torch's own
+operations (the unfolded path) are a batched product of unfolded images, and max pooling followed by ReLU. The two
+paths take turns within every repetition, and times are medians of CUDA events. Differences are the largest, relative
+to the largest number, from the unfolded path without TF32: of the kernels without TF32, of the kernels with it, and
+of the unfolded path with it. For the whole step the last two are large alike, because pooling chooses otherwise among
+nearly equal numbers.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from paceline.learn import kernels
+from paceline.learn import kernels, pooling
 from paceline.learn.convolution import Convolution
-from paceline.learn.layers import Descent, Lane
+from paceline.learn.layers import Descent, Lane, MaxPool
 from paceline.learn.models import build
 from paceline.learn.program import Batch, Program
 from paceline.learn.recipe import LocalSGD
@@ -34,6 +36,8 @@ PATHS = ("unfold", "kernels")
 BATCH = 20
 SHAPES = {"conv 3-64": (3, 32, 64), "conv 64-64": (64, 14, 64)}
 """Input channels, side, output channels; 5x5 without padding."""
+POOLS = {"relu-pool 28": (64, 28), "relu-pool 10": (64, 10)}
+"""Channels, side; 2x2."""
 RECIPE = LocalSGD(lr=0.1, batch=BATCH, weight_decay=1e-4)
 Work = Callable[[], list[Tensor]]
 Measured = dict[str, float | str | int]
@@ -41,15 +45,15 @@ Measured = dict[str, float | str | int]
 
 @contextmanager
 def path(name: str, tf32: bool = True) -> Iterator[None]:
-    """Run convolutions in one of the two ways."""
-    usable, before = kernels.usable, torch.backends.cudnn.allow_tf32
+    """Run convolutions and pooling in one of the two ways."""
+    usable, pools, before = kernels.usable, pooling.usable, torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = tf32
     if name == "unfold":
-        kernels.usable = lambda *_: False
+        kernels.usable = pooling.usable = lambda *_: False
     try:
         yield
     finally:
-        kernels.usable, torch.backends.cudnn.allow_tf32 = usable, before
+        kernels.usable, pooling.usable, torch.backends.cudnn.allow_tf32 = usable, pools, before
 
 
 def captured(work: Work) -> Callable[[], None]:
@@ -139,6 +143,31 @@ def one_pass(shape: tuple[int, int, int], clients: int, which: str) -> Callable[
     return make
 
 
+def one_pooling(shape: tuple[int, int], clients: int, which: str) -> Callable[[], Work]:
+    """The forward pass of one max pooling with ReLU, or its backward pass."""
+    channels, side = shape
+    generator = torch.Generator(DEVICE).manual_seed(0)
+
+    def normal(high: int) -> Tensor:
+        size = (clients * BATCH, high, high, channels)
+        return torch.randn(size, device=DEVICE, generator=generator).permute(0, 3, 1, 2)
+
+    x, g = normal(side), normal(side // 2)
+    layer = MaxPool((2, 2), (2, 2), (0, 0), (1, 1), False, rectified=True)
+
+    def make() -> Work:
+        lane = Lane(clients, [], [])
+        _, saved = layer.forward(lane, x)
+
+        def backward() -> list[Tensor]:
+            (gx,) = layer.backward(lane, saved, g, True)
+            return [] if gx is None else [gx]
+
+        return backward if which == "backward" else lambda: [layer.forward(lane, x)[0]]
+
+    return make
+
+
 def whole_step(program: Program, space: Space, clients: int) -> Callable[[], Work]:
     """One SGD step of ``cnn-psfl`` for a cohort."""
     generator = torch.Generator(DEVICE).manual_seed(0)
@@ -176,14 +205,15 @@ def main() -> None:
     space = Space("cnn-psfl", lambda: build("cnn-psfl", (3, 32, 32), 10), (3, 32, 32))
     program = compile_program(space)
     rows = []
-    heads = ("unfold ms", "kernels ms", "ratio", "exact", "tf32", "old tf32")
-    print(f"{'case':<20}{'cohort':>7}" + "".join(f"{head:>11}" for head in heads) + "  repeats")
+    heads = ("torch ms", "kernels ms", "ratio", "exact", "tf32", "old tf32")
+    print(f"{'case':<22}{'cohort':>7}" + "".join(f"{head:>11}" for head in heads) + "  repeats")
     for clients in COHORTS:
+        passes = ("forward", "backward")
         cases = {
-            f"{name} {which}": one_pass(shape, clients, which)
-            for name, shape in SHAPES.items()
-            for which in ("forward", "backward")
+            f"{name} {which}": one_pass(shape, clients, which) for name, shape in SHAPES.items() for which in passes
         }
+        for name, sides in POOLS.items():
+            cases |= {f"{name} {which}": one_pooling(sides, clients, which) for which in passes}
         cases["SGD step"] = whole_step(program, space, clients)
         while cases:
             name = next(iter(cases))
@@ -192,7 +222,7 @@ def main() -> None:
             torch.cuda.empty_cache()
             rows.append(row)
             print(
-                f"{name:<20}{clients:>7}{row['unfold_ms']:>11.3f}{row['kernels_ms']:>11.3f}{row['ratio']:>11.2f}"
+                f"{name:<22}{clients:>7}{row['unfold_ms']:>11.3f}{row['kernels_ms']:>11.3f}{row['ratio']:>11.2f}"
                 f"{row['difference_exact']:>11.1e}{row['difference_tf32']:>11.1e}{row['difference_unfold_tf32']:>11.1e}"
                 f"  {row['repeats']}",
                 flush=True,

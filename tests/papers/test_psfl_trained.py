@@ -8,7 +8,7 @@ import pytest
 
 from paceline.errors import SettingError
 from paceline.papers import psfl_structures, psfl_trained
-from paceline.papers.psfl_tables import Finding, case_rows
+from paceline.papers.psfl_tables import Finding, _winner_row, case_rows
 from paceline.papers.result import Request
 from paceline.papers.statistics import mean_interval, ratio_interval
 from paceline.papers.trials import Finished, Laboratory, Trial
@@ -87,6 +87,17 @@ def test_rows_of_made_up_trials():
     assert rows["case, rate 1: psfl"].note == "1 of 3 seeds arrived"
     # A rate at which two of three seeds were lost is not the best, however fast the third was.
     assert rows["case, each at its best rate: time of psfl / fedavg"].ours == "0.5 (0.5 to 0.5)"
+
+
+@pytest.mark.parametrize(
+    ("psfl", "fedavg", "ours", "ok"),
+    [((60, 61, 62), (50, 51, 53), "yes", True), ((50, 51, 53), (60, 61, 62), "no", False),
+     ((50, 60, 70), (55, 58, 68), "undecided", None), ((60,), (50,), "one seed cannot tell", None)],
+)  # fmt: skip
+def test_who_is_ahead_is_said_only_where_seeds_can_tell(psfl, fedavg, ours, ok):
+    levels = {"psfl": dict(enumerate(psfl)), "fedavg": dict(enumerate(fedavg)), "sfl": dict.fromkeys(range(3), 1.0)}
+    row = _winner_row("x", levels)
+    assert (row.ours, row.ok) == (ours, ok)
 
 
 def test_intervals():

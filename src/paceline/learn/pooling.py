@@ -17,7 +17,7 @@ from paceline.learn.kernels import Pair, compiled, tl, triton, works
 MOST_TAPS = 64
 """Numbers of a window; the kernels write them all out."""
 TILE = 512
-"""Windows times channels of one program: four a thread, which numbers and bytes can both be copied by at once."""
+"""Windows times channels of one program: four a thread, so that numbers and winners share one layout."""
 
 
 def usable(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from paceline.papers.pictures import new_figure, plain
 from paceline.papers.result import Row
 from paceline.papers.statistics import Interval, mean_interval, ratio_interval
 from paceline.papers.trials import Finished
@@ -123,6 +125,13 @@ def _one_sided(mine: Arrivals, other: Arrivals) -> str:
     return f"only {other.method} arrived (not psfl)" if other.times else "neither arrived"
 
 
+def at_best_rate(found: Sequence[Finding], method: str, rates: Sequence[float]) -> list[Finished]:
+    """The seeds of a method at the rate that served it best."""
+    by_rate = [[f.finished for f in found if f.key == (method, rate)] for rate in rates]
+    winner = _best([_arrivals(method, rate, runs) for rate, runs in zip(rates, by_rate, strict=True)])
+    return by_rate[rates.index(winner.rate)] if winner else max(by_rate, key=_last)
+
+
 def equal_time_rows(
     case: str, found: Sequence[Finding], methods: Sequence[str], rates: Sequence[float], at: float | None = None
 ) -> list[Row]:
@@ -130,13 +139,7 @@ def equal_time_rows(
 
     The time is given, or that of the first method to reach the target on average.
     """
-    best: dict[str, list[Finished]] = {}
-    for method in methods:
-        by_rate = [[f.finished for f in found if f.key == (method, rate)] for rate in rates]
-        arrived = [_arrivals(method, rate, runs) for rate, runs in zip(rates, by_rate, strict=True)]
-        winner = _best(arrived)
-        chosen = rates.index(winner.rate) if winner else max(range(len(rates)), key=lambda k: _last(by_rate[k]))
-        best[method] = by_rate[chosen]
+    best = {method: at_best_rate(found, method, rates) for method in methods}
     when = at
     if when is None:
         means = [mean_interval([r.reached for r in runs if r.reached is not None]).value for runs in best.values()]
@@ -145,18 +148,47 @@ def equal_time_rows(
         return []
     rows, levels = [], {}
     for method, runs in best.items():
-        accuracy = mean_interval([run.at(when, run.accuracy) for run in runs])
+        levels[method] = {run.trial.seed: run.at(when, run.accuracy) for run in runs}
+        accuracy = mean_interval([*levels[method].values()])
         loss = mean_interval([run.at(when, run.loss) for run in runs])
-        levels[method] = accuracy.value
         note = f"rate {runs[0].trial.rate:g}, {len(runs)} seed" + "s" * (len(runs) > 1)
         rows.append(Row(f"{case}: accuracy of {method} at {when:.0f} s", None, str(accuracy), "", None, note))
         rows.append(Row(f"{case}: loss of {method} at {when:.0f} s", None, str(loss), "", None, note))
-    top = levels["psfl"] >= max(levels.values())
-    order = " > ".join(sorted(levels, key=lambda m: -levels[m]))
-    rows.append(Row(f"{case}: psfl most accurate at equal time", "yes", "yes" if top else "no", "", top, order))
-    return rows
+    return [*rows, _winner_row(f"{case}: psfl most accurate at equal time", levels)]
+
+
+def _winner_row(name: str, levels: dict[str, dict[int, float]]) -> Row:
+    """Whether psfl is above both others by more than chance, seed by seed."""
+    mine, gaps = levels["psfl"], {}
+    for method, theirs in levels.items():
+        if method != "psfl":
+            gaps[method] = mean_interval([mine[seed] - theirs[seed] for seed in sorted(set(mine) & set(theirs))])
+    note = "; ".join(f"psfl - {method}: {gap}" for method, gap in gaps.items())
+    if any(np.isnan(gap.low) for gap in gaps.values()):
+        return Row(name, "yes", "one seed cannot tell", "", None, note)
+    if any(gap.high < 0 for gap in gaps.values()):
+        return Row(name, "yes", "no", "", False, note)
+    above = all(gap.low > 0 for gap in gaps.values())
+    return Row(name, "yes", "yes" if above else "undecided", "", True if above else None, note)
 
 
 def _last(runs: Sequence[Finished]) -> float:
     finals = [run.accuracy[-1] for run in runs if len(run.accuracy) and run.status == "done"]
     return float(np.mean(finals)) if finals else -1.0
+
+
+def draw_curves(panels: dict[str, dict[str, list[Finished]]], title: str) -> Any:
+    """Accuracy over virtual time: a panel per case, a colour per method, a line per seed."""
+    figure = new_figure((5.2 * len(panels), 4.0), title)
+    axes = np.atleast_1d(figure.subplots(1, len(panels), sharey=True))
+    for ax, (case, methods) in zip(axes, panels.items(), strict=True):
+        for place, (method, runs) in enumerate(methods.items()):
+            for k, run in enumerate(runs):
+                label = f"{method}, rate {run.trial.rate:g}" if k == 0 else None
+                ax.plot(run.time, run.accuracy, color=f"C{place}", linewidth=0.8, alpha=0.8, label=label)
+        ax.set_title(case, loc="left", fontsize=10)
+        ax.set_xlabel("virtual time / s")
+        ax.legend(frameon=False, loc="lower right")
+        plain(ax)
+    axes[0].set_ylabel("test accuracy")
+    return figure

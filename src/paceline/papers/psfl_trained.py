@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paceline.errors import SettingError, nearest
-from paceline.papers.psfl_tables import Finding, case_rows, equal_time_rows
+from paceline.papers.psfl_tables import Finding, at_best_rate, case_rows, draw_curves, equal_time_rows
 from paceline.papers.result import Reproduction, Request, Row
 from paceline.papers.trials import Finished, Laboratory, Trial
 from paceline.worlds.problem import is_here
@@ -91,7 +91,7 @@ def fig3(request: Request) -> Reproduction:
         here = [one for one in found if one.finished.trial.case == case.name]
         rows += case_rows(case.name, here, METHODS, case.rates, case.horizon)
         rows += equal_time_rows(case.name, here, METHODS, case.rates)
-    return Reproduction(rows=rows, note=_note(cases))
+    return Reproduction(rows=rows, note=_note(cases), figure=lambda: _figure(cases, found))
 
 
 def _small_cases(request: Request) -> list[Case]:
@@ -184,7 +184,7 @@ def _at_equal_time(request: Request, panels: Sequence[tuple[str, str, int]]) -> 
     for case in cases:
         here = [one for one in found if one.finished.trial.case == case.name]
         rows += equal_time_rows(case.name, here, METHODS, case.rates, at=case.horizon)
-    return Reproduction(rows=rows, note=_note(cases))
+    return Reproduction(rows=rows, note=_note(cases), figure=lambda: _figure(cases, found))
 
 
 def _tuned(laboratory: Laboratory, cases: Sequence[Case], seeds: int) -> list[Finding]:
@@ -204,6 +204,14 @@ def _tuned(laboratory: Laboratory, cases: Sequence[Case], seeds: int) -> list[Fi
 
 def _final(one: Finished, horizon: float) -> float:
     return one.at(horizon, one.accuracy) if one.status == "done" else -1.0
+
+
+def _figure(cases: Sequence[Case], found: Sequence[Finding]) -> Any:
+    panels = {}
+    for case in cases:
+        here = [one for one in found if one.finished.trial.case == case.name]
+        panels[case.name] = {method: at_best_rate(here, method, case.rates) for method in METHODS}
+    return draw_curves(panels, "PSFL: accuracy over virtual time, each method at its best rate")
 
 
 def _note(cases: Sequence[Case]) -> str:
