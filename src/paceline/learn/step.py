@@ -109,21 +109,31 @@ def sgd_step(program: Program, state: CohortState, batch: Batch, recipe: LocalSG
         torch._foreach_add_(grads, state.correction)
     if state.mask is not None:
         torch._foreach_mul_(grads, state.mask)
-    if recipe.clip is not None:
-        norm_C = norms(grads)
-        _scale_each(grads, (recipe.clip / (norm_C + 1e-6)).clamp(max=1.0))
-    if recipe.weight_decay:
-        torch._foreach_add_(grads, params, alpha=recipe.weight_decay)
-    direction = grads
-    if state.velocity is not None:
+    scale_C = None if recipe.clip is None else (recipe.clip / (norms(grads) + 1e-6)).clamp(max=1.0)
+    if state.velocity is None:
+        _step(params, grads, lr_C, scale_C, recipe.weight_decay)
+    else:
+        if scale_C is not None:
+            _scale_each(grads, scale_C)
+        if recipe.weight_decay:
+            torch._foreach_add_(grads, params, alpha=recipe.weight_decay)
         torch._foreach_mul_(state.velocity, recipe.momentum)
         torch._foreach_add_(state.velocity, grads)
-        direction = state.velocity
-    for p, d in zip(params, direction, strict=True):
-        p.addcmul_(d, lr_C.view(-1, *[1] * (d.dim() - 1)), value=-1)
+        _step(params, state.velocity, lr_C, None, 0.0)
     if state.mask is not None:
         torch._foreach_mul_(params, state.mask)
     return loss_C
+
+
+def _step(
+    params: list[Tensor], direction: list[Tensor], lr_C: Tensor, scale_C: Tensor | None, weight_decay: float
+) -> None:
+    """w - lr (scale d + decay w) as (1 - lr decay) w - (lr scale) d: the direction is read once and never written."""
+    factor_C = lr_C if scale_C is None else lr_C * scale_C
+    if weight_decay:
+        _scale_each(params, 1.0 - lr_C * weight_decay)
+    for p, d in zip(params, direction, strict=True):
+        p.addcmul_(d, factor_C.view(-1, *[1] * (d.dim() - 1)), value=-1)
 
 
 def is_plain(program: Program, state: CohortState, recipe: LocalSGD) -> bool:
@@ -143,8 +153,7 @@ def _gradients_at_worst(program: Program, state: CohortState, batch: Batch, reci
 
 def norms(tensors: list[Tensor]) -> Tensor:
     """Each client's norm over all its tensors."""
-    squares = [t.flatten(1).square().sum(dim=1) for t in tensors]
-    return torch.stack(squares).sum(dim=0).sqrt()
+    return torch.stack([torch.linalg.vector_norm(t.flatten(1), dim=1) for t in tensors]).square().sum(dim=0).sqrt()
 
 
 def _scale_each(tensors: list[Tensor], factor_C: Tensor) -> None:

@@ -68,7 +68,7 @@ PAPER = {
     "cifar10": Data(
         ("dataset=cifar10", "model=cnn-psfl", "local.weight_decay=1e-4", "local.clip=10", "local.augment=crop-flip"),
         target=0.60,
-        horizon=20_000.0,
+        horizon=15_000.0,
     ),
     "dermamnist": Data(
         ("dataset=dermamnist", "model=cnn-ham", "local.weight_decay=1e-4", "local.clip=10"),
