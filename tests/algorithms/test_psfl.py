@@ -181,7 +181,7 @@ def test_times_include_the_way_to_the_client():
 
 
 def test_a_warm_up_needs_clients_that_are_there():
-    with pytest.raises(SettingError, match=r"warmup\.clients is 30 but there are 20"):
+    with pytest.raises(SettingError, match=r"warmup\.clients is 30 and there are 20"):
         PSFL(warmup=WarmUp(clients=30)).check(20)
     with pytest.raises(SettingError, match="participants is 20 but there are 12"):
         PSFL().check(12)

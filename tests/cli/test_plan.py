@@ -94,7 +94,7 @@ def test_more_clients_than_measured_devices_are_refused(paceline, measured):
         (("--clients", "20", *TIMES, "--times", "x.csv", "--ratio", "1"), ["--times and --time-mean", "leave one"]),
         (("--clients", "20", "--times", "x.csv", "--ratio", "1"), ["there is no file x.csv"]),
         (("--clients", "20", "--population", "10", *TIMES, "--ratio", "1"), ["20", "population of 10"]),
-        (("--clients", "0", *TIMES, "--ratio", "1"), ["participants is 0", "1 client or more"]),
+        (("--clients", "0", *TIMES, "--ratio", "1"), ["participants is 0", "from 1 to"]),
         (("--clients", "20", *TIMES, "--ratio", "-1"), ["ratio is -1"]),
         (("--clients", "20", *TIMES, "--sigma2", "0", "--heterogeneity", "0"), ["neither noise nor heterogeneity"]),
     ],

@@ -154,7 +154,7 @@ def test_rounds_are_those_of_the_real_algorithm(monkeypatch, sampling):
 def test_the_round_time_of_fedavg_is_the_mean_of_a_maximum():
     """Over fleets, 9 different clients are 9 independent draws of the law and the jitter.
 
-    False alarms at 4 standard errors of 60 fleets: about 2 in 10,000.
+    False alarms at 4 standard errors of 32 fleets: about 4 in 10,000.
     """
     t = np.linspace(0, 12, 24_001)
     share = [0.5 * (1 + math.erf((x - v) / (0.2 * v * math.sqrt(2)))) for x in t for v in Discrete().values]

@@ -8,9 +8,9 @@ import pytest
 
 from paceline.errors import SettingError
 from paceline.papers import psfl_structures, psfl_trained
-from paceline.papers.psfl_tables import Finding, _winner_row, case_rows
+from paceline.papers.psfl_tables import Finding, _agrees, _winner_row, case_rows
 from paceline.papers.result import Request
-from paceline.papers.statistics import mean_interval, ratio_interval
+from paceline.papers.statistics import Interval, mean_interval, ratio_interval
 from paceline.papers.trials import Finished, Laboratory, Trial
 from paceline.worlds.until import Until
 
@@ -54,6 +54,70 @@ def test_results_of_other_settings_are_refused(tmp_path):
     laboratory.carry_out([trial])
     with pytest.raises(SettingError, match="holds a run with other settings"):
         laboratory.carry_out([replace(trial, overrides=("clients=10", "fedavg.width=4", "rounds=2"))])
+
+
+def quick_trial(**changes):
+    few = ("clients=10", "fedavg.width=3", "rounds=40")
+    trial = Trial(case="a", method="fedavg", rate=0.1, seed=0, overrides=few, until=Until(accuracy=0.99, time=60.0))
+    return replace(trial, **changes)
+
+
+def test_a_run_that_went_further_answers_a_shorter_question_and_not_a_longer_one(tmp_path):
+    laboratory = Laboratory(Request(out=tmp_path, quiet=True))
+    (far,) = laboratory.carry_out([quick_trial()])
+    assert far.reached is None
+    (near,) = laboratory.carry_out([quick_trial(until=Until(accuracy=0.99, time=30.0))])
+    assert near.time.tolist() == far.time.tolist()
+    assert len(laboratory.calls()) == 1
+    (further,) = laboratory.carry_out([quick_trial(until=Until(accuracy=0.99, time=90.0))])
+    assert further.time[-1] >= 90.0
+    assert [call.runs for call in laboratory.calls()] == [1, 1]
+    with pytest.raises(SettingError, match="other settings"):
+        laboratory.carry_out([quick_trial(until=Until(accuracy=0.5, time=90.0))])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda s: s.update(status="failed: OutOfMemoryError", time=5.0),
+        lambda s: s.update(status="interrupted", time=5.0),
+        lambda s: s.pop("until"),
+    ],
+)
+def test_what_is_no_result_is_run_again(tmp_path, damage):
+    laboratory = Laboratory(Request(out=tmp_path, quiet=True))
+    (first,) = laboratory.carry_out([quick_trial()])
+    path = tmp_path / "trials" / first.trial.name / "summary.json"
+    summary = json.loads(path.read_text())
+    damage(summary)
+    path.write_text(json.dumps(summary))
+    (second,) = laboratory.carry_out([quick_trial()])
+    assert len(laboratory.calls()) == 2
+    assert second.accuracy.tolist() == first.accuracy.tolist()
+
+
+def test_a_summary_cut_in_two_is_run_again(tmp_path):
+    laboratory = Laboratory(Request(out=tmp_path, quiet=True))
+    (first,) = laboratory.carry_out([quick_trial()])
+    path = tmp_path / "trials" / first.trial.name / "summary.json"
+    path.write_text(path.read_text()[:50])
+    laboratory.carry_out([quick_trial()])
+    assert len(laboratory.calls()) == 2
+
+
+def test_a_curve_has_no_value_outside_of_it():
+    one = finished("psfl", 0.1, 0, None).finished
+    assert one.at(50.0, one.accuracy) == 0.5
+    assert np.isnan(one.at(101.0, one.accuracy))
+
+
+@pytest.mark.parametrize(
+    ("interval", "ok"),
+    [((0.6, 0.5, 0.7), True), ((0.5, 0.4, 0.6), True), ((0.8, 0.7, 0.9), False), ((1.0, 0.4, 2.8), None),
+     ((1.4, 1.2, 1.6), False), ((0.6, float("nan"), float("nan")), None)],
+)  # fmt: skip
+def test_a_wide_interval_agrees_with_nothing(interval, ok):
+    assert _agrees(Interval(*interval)) is ok
 
 
 def test_a_dataset_that_the_figure_does_not_have_is_refused():

@@ -134,7 +134,7 @@ def test_without_a_figure_only_the_result_is_written(said, tmp_path):
         (["zzz"], "no reproduction is called 'zzz'; known: psfl-fig1"),
         (["psfl-fig6", "--scale", "paper"], "psfl-fig6 has only one size; leave out --scale"),
         (["toy-fig1", "--scale", "huge"], "scale is 'huge'; toy-fig1 has: small, paper"),
-        (["psfl-fig6", "--data", "digits"], "psfl-fig6 trains nothing; leave out --data"),
+        (["psfl-fig6", "--data", "digits"], "psfl-fig6 has no choice of datasets; leave out --data"),
         (["psfl-fig1", "--seeds", "0"], "seeds is 0; it must be 1 or more"),
     ],
 )

@@ -102,6 +102,10 @@ class World(Protocol):
         """The gradient of that client's whole loss at a model; takes the client's time. ``Comparison`` reads them."""
         ...
 
+    def visits_per_probe(self, client: int, recipe: LocalSGD) -> float:
+        """How long a visit with this recipe takes, in probes of that client."""
+        ...
+
     async def send(self, model: Model, source: int, target: int) -> Model:
         """Move a model; takes the links' time."""
         ...

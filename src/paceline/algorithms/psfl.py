@@ -66,8 +66,7 @@ class PSFL:
             f"participants is {self.participants} but there are {clients} clients;"
             " lower algorithm.participants or raise `clients`",
         )
-        taking_part = clients if self.warmup.clients is None else self.warmup.clients
-        require(taking_part <= clients, f"warmup.clients is {taking_part} but there are {clients} clients; lower it")
+        self.warmup.check(clients)
 
     @property
     def observes(self) -> bool:
@@ -77,7 +76,7 @@ class PSFL:
     def given_structure(self) -> tuple[int, int] | None:
         """W and S as far as they are given; one of them alone is filled up to the participants."""
         if self.width is None and self.length is None:
-            return None
+            return (1, 1) if self.participants == 1 else None
         width = self.width or max(1, self.participants // (self.length or 1))
         return width, self.length or max(1, self.participants // width)
 
@@ -126,7 +125,7 @@ class PSFL:
         """The model passes from client to client; one that drops out is passed over, a lost holder loses it."""
         holder, samples = world.server, 0
         for client in sequence:
-            begin = world.now()
+            begin, there = world.now(), world.online(client)
             try:
                 received = await world.send(model, holder, client)
                 model = await world.train(client, received, self.local)
@@ -134,7 +133,7 @@ class PSFL:
                 if dropped.site == holder:
                     return None
                 continue
-            if times is not None:
+            if times is not None and there:  # the time to wait for a device that is away says nothing of its speed
                 times.observe(client, world.now() - begin)
             holder = client
             samples += world.samples(client)

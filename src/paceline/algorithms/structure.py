@@ -26,6 +26,8 @@ GRID = 2048
 """Points of the logarithmic grid on which the minima are found before they are polished."""
 SHOWN = 5
 """How many of the best integer structures are kept as alternatives, besides FedAvg and sequential FL."""
+MOST, LONGEST = 10**9, 1e12
+"""Participants and seconds beyond which a number is a slip."""
 TIED = 1e-12
 """Costs that differ by less than this, relatively, differ by rounding only."""
 
@@ -149,6 +151,8 @@ def measured_times(path: str | Path) -> tuple[float, float, int]:
     for row in read_table(path, ("device", "seconds")):
         rows[row.text("device")].append(row.number("seconds", positive=True))
     variances = [float(np.var(seconds, ddof=1)) for seconds in rows.values() if len(seconds) > 1]
+    if not rows:
+        raise DataError(f"{path} has no rows; wanted measured times, one row a visit, with columns device,seconds")
     if not variances:
         raise DataError(
             f"{path} has {len(rows)} devices with one row each; a device's spread from round to round takes at least"
@@ -260,18 +264,19 @@ def _order(costs: Array, seconds: Array) -> NDArray[np.intp]:
 
 
 def _check(participants: int, time_mean: float, time_std: float, ratio: float, population: int | None) -> None:
-    _require(participants >= 1, f"participants is {participants}; a round needs 1 client or more")
+    _require(1 <= participants <= MOST, f"participants is {participants}; a round has from 1 to {MOST:,} clients")
     _require(
         population is None or participants <= population,
         f"{participants} participants a round out of a population of {population}; no client can take part twice in"
         " a round, so lower the participants or raise the population",
     )
     _require(
-        0 < time_mean < math.inf,
-        f"time_mean is {time_mean:g}; the mean seconds of a visit must be finite and above 0",
+        0 < time_mean < LONGEST,
+        f"time_mean is {time_mean:g}; the mean seconds of a visit must be above 0, and below {LONGEST:g}",
     )
     _require(
-        0 <= time_std < math.inf, f"time_std is {time_std:g}; the spread in seconds must be finite and at least 0"
+        0 <= time_std < LONGEST,
+        f"time_std is {time_std:g}; the spread in seconds must be at least 0, and below {LONGEST:g}",
     )
     _require(ratio >= 0, f"ratio is {ratio:g}; alpha/beta must be a number of at least 0 (it may be inf)")
 

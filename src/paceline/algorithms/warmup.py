@@ -21,9 +21,8 @@ from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
 
 Column = NDArray[np.float64]
-NORMAL_95 = 1.959964
-FEWEST = 2
-"""Clients without which nothing can be compared."""
+FEWEST = 3
+"""Clients without which nothing can be compared: two gradients are equally far from their mean, whatever they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class WarmUp:
     rounds: int = 5
     """K: two are needed to see a client's times vary."""
     clients: int | None = None
-    """How many take part in every round; all when not given, as in the paper."""
+    """How many take part, the same in every round; all when not given, as in the paper."""
     noise: Literal["sample", "batch"] = "sample"
     """σ² of a gradient from one sample, as Eq. 24 has it, or from one batch of the recipe's size."""
     c0: float = 0.1
@@ -42,8 +41,15 @@ class WarmUp:
     def __post_init__(self) -> None:
         require(self.rounds >= 2, f"warmup.rounds is {self.rounds}; times vary over 2 or more rounds")
         require(0 < self.c0 < 0.2, f"warmup.c0 is {self.c0}; it must lie between 0 and 0.2")
-        taking_part = self.clients is None or self.clients >= FEWEST
-        require(taking_part, f"warmup.clients is {self.clients}; it must be {FEWEST} or more")
+
+    def check(self, clients: int) -> None:
+        """Enough clients must take part, and be there."""
+        count = clients if self.clients is None else self.clients
+        require(
+            FEWEST <= count <= clients,
+            f"warmup.clients is {count} and there are {clients} clients; {FEWEST} or more must take part to be"
+            " compared: change it, raise `clients`, or give the structure (psfl.width, psfl.length)",
+        )
 
 
 class Estimate(NamedTuple):
@@ -103,7 +109,8 @@ class Seen(NamedTuple):
     """One client's part in one warm-up round."""
 
     client: int
-    seconds: float
+    seconds: float | None
+    """What a visit would take; None if that could not be seen, since the client was away when it was called."""
     gradient: Model
 
 
@@ -122,8 +129,8 @@ async def warm_up(
     """K rounds; the model they end with, and what was learned."""
     begin = world.now()
     rounds: list[Round] = []
+    chosen = world.clients if settings.clients is None else draw_clients(world, settings.clients, "warm-up")
     for k in range(settings.rounds):
-        chosen = world.clients if settings.clients is None else draw_clients(world, settings.clients, "warm-up", k)
         arrived = await world.gather(_timed_probe(world, client, model, local) for client in chosen)
         seen = [one for one in arrived if one is not None]
         if len(seen) < FEWEST:
@@ -132,8 +139,9 @@ async def warm_up(
                 " to compare gradients: give the structure (psfl.width, psfl.length), or let devices stay"
             )
         spread = await world.observe(Comparison([one.gradient for one in seen]))
-        for one in seen:
-            times.observe(one.client, one.seconds)
+        timed = {one.client: one.seconds for one in seen if one.seconds is not None}
+        for client, seconds in timed.items():
+            times.observe(client, seconds)
         who = [one.client for one in seen]
         rounds.append(
             Round(
@@ -141,7 +149,7 @@ async def warm_up(
                     who, [_noise(world, local, settings, c, n) for c, n in zip(who, spread.noise, strict=True)]
                 ),
                 _by_client(who, _unbiased(spread.distance, len(world.clients))),
-                _by_client(who, [one.seconds for one in seen]),
+                timed,
             )
         )
         step = -local.lr_at(0) / len(seen)
@@ -150,13 +158,18 @@ async def warm_up(
 
 
 async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD) -> Seen | None:
-    """The server sends, the client computes its gradient and sends it back; None from one that leaves."""
-    begin = world.now()
+    """The server sends, the client computes its gradient and sends it back; None from one that leaves.
+
+    A probe is other work than a visit: where devices take time in proportion to work, so is what is inferred of it.
+    """
+    begin, there = world.now(), world.online(client)
     try:
         received = await world.send(model, world.server, client)
+        began = world.now()
         gradient = await world.probe(client, received, local)
-        seconds = world.now() - begin
-        return Seen(client, seconds, await world.send(gradient, client, world.server))
+        seconds = (began - begin) + (world.now() - began) * world.visits_per_probe(client, local)
+        returned = await world.send(gradient, client, world.server)
+        return Seen(client, seconds if there else None, returned)
     except Dropped:
         return None
 
@@ -208,10 +221,13 @@ def _variances(columns: Sequence[Mapping[int, float]]) -> Column:
 
 
 def _mean(values: Column) -> Estimate:
-    """The mean over clients with its interval."""
+    """The mean over clients with its interval, by Student's t."""
+    from scipy.special import stdtrit
+
     if len(values) < FEWEST:
         raise SettingError(
-            f"{len(values)} clients took part in the warm-up more than once; their times must be seen to vary:"
-            " raise warmup.rounds or warmup.clients"
+            f"{len(values)} clients were seen in the warm-up more than once; {FEWEST} are needed to see times vary:"
+            " raise warmup.rounds, give the structure (psfl.width, psfl.length), or let devices stay"
         )
-    return Estimate(float(values.mean()), float(NORMAL_95 * values.std(ddof=1) / math.sqrt(len(values))))
+    quantile = float(stdtrit(len(values) - 1, 0.975))
+    return Estimate(float(values.mean()), float(quantile * values.std(ddof=1) / math.sqrt(len(values))))

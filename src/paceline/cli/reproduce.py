@@ -36,7 +36,12 @@ def reproduce(
     if id is None:
         _list(json)
         return
-    found = compute(id, scale=scale, seeds=seeds, out=out, quiet=quiet or json, data=data)
+    try:
+        found = compute(id, scale=scale, seeds=seeds, out=out, quiet=quiet or json, data=data)
+    except KeyboardInterrupt:
+        kept = f"what is complete is in {out}; the same command goes on from there" if out else "nothing was kept"
+        typer.echo(f"interrupted; {kept}", err=True)
+        raise typer.Exit(130) from None
     if json:
         typer.echo(dump(found.to_json()))
         return
@@ -58,7 +63,7 @@ def _list(json: bool) -> None:
         table.add_column(title)
     for entry in REPRODUCTIONS.values():
         scales = ", ".join(entry.scales) or WORDS[None]
-        table.add_row(entry.id, entry.paper, entry.title, scales, WORDS[entry.trained])
+        table.add_row(entry.id, entry.paper, entry.title, scales, entry.training)
     _console().print(table)
 
 

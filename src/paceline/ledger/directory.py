@@ -80,4 +80,7 @@ def clean(value: Any) -> Any:
 
 
 def _write(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    """Whole or not at all: whoever is cut off here leaves no half of a file."""
+    draft = path.with_suffix(".part")
+    draft.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    draft.replace(path)

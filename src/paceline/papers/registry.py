@@ -28,8 +28,13 @@ class Entry:
 
     @property
     def trained(self) -> bool:
-        """Whether models are trained, which takes longer and may use a GPU: at the scales that say how many."""
+        """Whether models are trained whatever the scale, which takes longer and may use a GPU."""
         return bool(self.scales) and self.scales[0] in BOTH
+
+    @property
+    def training(self) -> str:
+        """The same in words."""
+        return "yes" if self.trained else "in part" if self.scales else "no"
 
     def load(self) -> Callable[[Request], Reproduction]:
         """The function."""
@@ -79,7 +84,7 @@ def reproduce(
     if seeds < 1:
         raise SettingError(f"seeds is {seeds}; it must be 1 or more")
     if data is not None and not entry.trained:
-        raise SettingError(f"data is {data!r}, but {entry.id} trains nothing; leave out --data")
+        raise SettingError(f"data is {data!r}, but {entry.id} has no choice of datasets; leave out --data")
     if out is not None:
         _make_directory(out)
     begin = time.perf_counter()
@@ -89,8 +94,8 @@ def reproduce(
         id=entry.id,
         title=f"{entry.paper}: {entry.title}",
         scale=scale,
-        seconds=time.perf_counter() - begin,
-        hardware=hardware(trained=scale in BOTH),
+        seconds=found.seconds or time.perf_counter() - begin,
+        hardware=found.hardware or hardware(trained=scale in BOTH),
     )
     if out is not None:
         write(found, out)

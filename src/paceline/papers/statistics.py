@@ -18,8 +18,12 @@ class Interval(NamedTuple):
 
     def __str__(self) -> str:
         if math.isnan(self.low):
-            return f"{self.value:.3g}"
-        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+            return _shown(self.value)
+        return f"{_shown(self.value)} ({_shown(self.low)} to {_shown(self.high)})"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:

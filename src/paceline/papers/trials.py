@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import time as clock
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,14 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from paceline.errors import SettingError
-from paceline.papers.result import Request
+from paceline.errors import Diverged, SettingError
+from paceline.learn.executor import Statistics
+from paceline.papers.result import Reproduction, Request, Row, hardware
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Row, Run, describe
+from paceline.worlds.run import Row as Metrics
+from paceline.worlds.run import Run, describe
 from paceline.worlds.settings import Settings, make_settings
 from paceline.worlds.until import Until
 
 Column = NDArray[np.float64]
+CALLS = "calls.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +72,34 @@ class Finished:
     notes: tuple[dict[str, Any], ...]
 
     def at(self, time: float, figure: Column) -> float:
-        """A curve's value at a virtual time, between measurements by a straight line."""
-        return float(np.interp(time, self.time, figure)) if len(self.time) else float("nan")
+        """A curve's value at a virtual time, between measurements by a straight line; NaN outside of it."""
+        nothing = float("nan")
+        return float(np.interp(time, self.time, figure, nothing, nothing)) if len(self.time) else nothing
 
     @property
     def structure(self) -> tuple[int, int] | None:
         """(W, S) if the run chose one."""
         figures = [note["figures"] for note in self.notes if "W" in note.get("figures", {})]
         return (figures[0]["W"], figures[0]["S"]) if figures else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """Trials that were carried out together."""
+
+    runs: int
+    visits: int
+    waves: int
+    seconds: float
+    hardware: str
+
+    def text(self) -> str:
+        """A line for the log and for notes."""
+        wave = self.visits / self.waves if self.waves else 0.0
+        return (
+            f"{self.runs} runs, {self.visits:,} visits in waves of {wave:.0f} on average,"
+            f" {self.seconds / 60:.1f} minutes on {self.hardware}"
+        )
 
 
 @dataclass(eq=False)
@@ -123,14 +147,30 @@ class Laboratory:
         for run in runs:
             executor.trainer.prepare(run.problem.space)
         self._left = {id(run) for run in runs}
-        drive(runs, executor)
+        begin = clock.perf_counter()
+        try:
+            drive(runs, executor)
+        finally:
+            self._note_call(len(runs), executor.statistics, clock.perf_counter() - begin)
         for run in runs:
-            if isinstance(run.failure, BaseException) and "Diverged" not in type(run.failure).__name__:
+            if run.failure is not None and not isinstance(run.failure, Diverged):
                 raise run.failure
-        s = executor.statistics
-        self.console.print(f"{s.visits:,} visits in {s.waves:,} waves, {s.mean_wave:.0f} on average")
 
-    def _say(self, run: Run, row: Row) -> None:
+    def _note_call(self, runs: int, done: Statistics, seconds: float) -> None:
+        """What was computed where: results may come from several calls and machines."""
+        call = Call(runs=runs, visits=done.visits, waves=done.waves, seconds=seconds, hardware=hardware(trained=True))
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / CALLS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(call)) + "\n")
+        self.console.print(call.text())
+
+    def calls(self) -> list[Call]:
+        """All calls that made what is here."""
+        path = self.root / CALLS
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [Call(**json.loads(line)) for line in lines]
+
+    def _say(self, run: Run, row: Metrics) -> None:
         """A line when a run reaches its target."""
         accuracy = row.get("accuracy")
         met = run.until.accuracy is not None and accuracy is not None and accuracy >= run.until.accuracy
@@ -141,20 +181,40 @@ class Laboratory:
             self.console.print(f"{where}: {accuracy:.4f} at t={row['time']:.0f} s, round {row['round']}")
 
 
+def computed(calls: Sequence[Call], *, rows: Sequence[Row], note: str, figure: Callable[[], Any]) -> Reproduction:
+    """A reproduction that says on what, and for how long, its trials were computed, whenever that was."""
+    return Reproduction(
+        rows=rows,
+        note="\n".join([note, *(f"computed: {call.text()}" for call in calls)]),
+        figure=figure,
+        seconds=sum(call.seconds for call in calls),
+        hardware=", ".join({call.hardware: None for call in calls}),
+    )
+
+
 def _complete(directory: Path, trial: Trial) -> bool:
     """Whether a trial's result is there; one of other settings is refused, lest results be mixed up."""
-    summary, settings = directory / "summary.json", directory / "settings.json"
-    if not summary.exists():
+    try:
+        summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+        kept = json.loads((directory / "settings.json").read_text(encoding="utf-8"))
+        until = Until(**summary["until"])
+    except (OSError, json.JSONDecodeError, KeyError):
         return False
-    if json.loads(summary.read_text(encoding="utf-8")).get("status") == "interrupted":
-        return False
-    kept = json.loads(settings.read_text(encoding="utf-8"))
     kept.pop("versions", None)
     wanted = json.loads(json.dumps(describe(trial.settings())))
-    # Where it was computed does not change what was learned.
-    if {**kept, "executor": None} != {**wanted, "executor": None}:
+    # Where it was computed, and how long it would have gone on, does not change what was learned.
+    alike = {**kept, "executor": None} == {**wanted, "executor": None}
+    if not alike or replace(until, time=None) != replace(trial.until, time=None):
         raise SettingError(f"{directory} holds a run with other settings; choose another --out, or move it away")
-    return True
+    return _went_far_enough(summary, until, trial.until.time)
+
+
+def _went_far_enough(summary: dict[str, Any], until: Until, horizon: float | None) -> bool:
+    """Whether a kept run has an answer: it reached the target, diverged, or was still on its way at the horizon."""
+    if (summary.get("target") or {}).get("time") is not None or summary.get("status") == "failed: Diverged":
+        return True
+    ended = summary.get("status") == "done" and until.time is None
+    return ended or (horizon is not None and summary["time"] >= horizon)
 
 
 def _read(directory: Path, trial: Trial) -> Finished:
@@ -165,11 +225,13 @@ def _read(directory: Path, trial: Trial) -> Finished:
     def column(name: str) -> Column:
         return np.array([np.nan if row.get(name) is None else row[name] for row in rows], float)
 
+    target = summary.get("target") or {}
+    in_time = target.get("time") is not None and target["time"] <= (trial.until.time or np.inf)
     return Finished(
         trial=trial,
-        status=summary["status"],
-        reached=(summary.get("target") or {}).get("time"),
-        rounds=(summary.get("target") or {}).get("rounds"),
+        status="failed: Diverged" if "Diverged" in summary["status"] else "done",
+        reached=target["time"] if in_time else None,
+        rounds=target["rounds"] if in_time else None,
         time=column("time"),
         accuracy=column("accuracy"),
         loss=column("loss"),

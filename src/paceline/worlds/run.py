@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +242,7 @@ class Run:
             "accuracy": last.get("accuracy"),
             "loss": last.get("loss"),
             "target": self._target(),
+            "until": asdict(self.until),
             "seconds": time.perf_counter() - self._begun,
         }
 

@@ -141,6 +141,11 @@ class Simulation:
         """The full gradient: the client's time passes, the result is a promise."""
         return await self._visit("probe", client, model, recipe, self.problem.probe_flops(client), {})
 
+    def visits_per_probe(self, client: int, recipe: LocalSGD) -> float:
+        """From the mean times of both: 1 where times come from a law whatever the work."""
+        mean, problem = self.fleet.compute.mean_seconds, self.problem
+        return mean(client, problem.flops(client, recipe)) / mean(client, problem.probe_flops(client))
+
     async def _visit(
         self,
         act: Literal["train", "probe"],
