@@ -16,6 +16,7 @@ Dropped is no PacelineError: a device that leaves is a value of the model, and t
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 
 
@@ -64,6 +65,11 @@ class Dropped(Exception):
         self.back = back
         """Virtual time at which the device is reachable again; None if that is not known."""
         super().__init__(f"site {site} dropped out at t={at:g}")
+
+    @property
+    def gone(self) -> bool:
+        """Whether it left for good, as far as anybody knows."""
+        return self.back is None or self.back == math.inf
 
 
 def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:

@@ -14,7 +14,8 @@ from paceline.worlds.until import Until
 SMALL = ["clients=30", "rounds=6", "local.steps=3", "psfl.width=3", "psfl.length=3", "fedbuff.concurrency=8"]
 SMALL += ["fedbuff.buffer=4", "fedavg.width=6", "sfl.length=5", "fedasync.concurrency=7", "fedasync.rounds=25"]
 SMALL += ["fleet.links=rate:2,8", "fleet.latency=0.01", "fleet.watts=5", "fleet.link_watts=1"]
-NAMES = ["fedavg", "sfl", "psfl", "fedbuff", "fedasync"]
+SMALL += ["apfl.rounds=25", "fleet.server=constant:1.5", "fleet.server_watts=3"]
+NAMES = ["fedavg", "sfl", "psfl", "fedbuff", "fedasync", "spfl", "apfl", "dga", "mifa"]
 
 
 def run_alone(name, *more, **options):
@@ -61,6 +62,26 @@ def test_cohort_size_changes_nothing_of_an_automatic_structure():
             assert have.text == wanted.text
             numbers = {key: value for key, value in wanted.figures.items() if not isinstance(value, list)}
             assert {key: have.figures[key] for key in numbers} == pytest.approx(numbers, rel=1e-6)  # a flat optimum
+
+
+def test_an_asynchronous_fleet_trains_in_wide_waves():
+    """40 devices, a tenfold spread of speeds: 12 or more visits a wave on average, and the result of one at a time."""
+    words = ["clients=40", "rounds=300", "every=150", "fleet.times=uniform:0.5,5", "executor.dtype=float64"]
+    words += ["fleet.server=constant:0.2", "local.steps=2"]
+    wide = Run(make_settings("apfl", words))
+    executor = make_executor(wide.settings.executor)
+    drive([wide], executor)
+    assert wide.failure is None
+    assert executor.statistics.mean_wave >= 12
+    alone = Run(make_settings("apfl", [*words, "executor.name=reference", "flush=1"]))
+    drive([alone], make_executor(alone.settings.executor))
+    assert timeline_without_energy(wide) == timeline_without_energy(alone)
+    assert scores(wide) == pytest.approx(scores(alone), rel=1e-9)
+
+
+def timeline_without_energy(run):
+    """Spans without the undefined energy, which is NaN and equals nothing."""
+    return [{k: v for k, v in row.items() if k != "joules"} for row in timeline(run)]
 
 
 def test_other_runs_beside_change_nothing(truth):

@@ -1,6 +1,7 @@
 """Who is there when, and who leaves."""
 
 import math
+import time
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,11 @@ from paceline.system import (
     Exponential,
     Leave,
     Schedule,
+    Uniform,
     Vanishing,
     Windows,
 )
-from paceline.system.availability import parse_availability
+from paceline.system.availability import Stragglers, parse_availability, whole_part
 
 VISITS = 20_000
 
@@ -67,6 +69,55 @@ def test_a_straggler_vanishes_at_the_start_and_is_away_for_a_while():
     assert all(leave.at == 100.0 < leave.back for leave in left)
     away = [leave.back - 100.0 for leave in left]
     assert abs(sum(away) / len(away) - 60.0) < 5 * 60.0 / math.sqrt(len(away))
+
+
+@given(percent=st.integers(0, 100), size=st.integers(1, 200), seed=st.integers(0, 10**6), visit=st.integers(0, 10**6))
+def test_exactly_the_whole_part_of_the_share_straggles_at_every_visit(percent, size, seed, visit):
+    stragglers = Stragglers(percent / 100, 30.0, size=size, seed=seed)
+    for v in range(visit, visit + 3):
+        found = [stragglers.leaves(device, v, 5.0, 1.0) for device in range(size)]
+        assert sum(leave is not None for leave in found) == percent * size // 100
+        assert {leave for leave in found if leave is not None} <= {Leave(5.0, 35.0)}
+
+
+def test_every_device_straggles_as_often_as_any_other():
+    """A share of 2,000 visits for each of 10 devices, and of each pair: 5 standard errors, 55 of them: 3e-5."""
+    stragglers = Stragglers(0.3, 30.0, size=10, seed=1)
+    visits = range(2000)
+    late = [[stragglers.leaves(device, v, 0.0, 1.0) is not None for v in visits] for device in range(10)]
+    for a in range(10):
+        for b in range(a + 1):
+            p = 0.3 if a == b else 0.3 * 2 / 9
+            both = sum(x and y for x, y in zip(late[a], late[b], strict=True)) / 2000
+            assert abs(both - p) < 5 * math.sqrt(p * (1 - p) / 2000)
+
+
+def test_stragglers_are_a_function_of_the_address():
+    def found(seed, visits):
+        made = Stragglers(0.4, Exponential(9.0), size=20, seed=seed)
+        return {(d, v): made.leaves(d, v, 0.0, 1.0) for v in visits for d in range(20)}
+
+    first = found(1, range(100))
+    assert found(1, reversed(range(100))) == first  # more visits than are kept at once
+    assert found(2, range(100)) != first
+    assert Stragglers(0.4, 9.0, size=20, seed=1).next_online(3, 7.5) == 7.5
+
+
+def test_asking_for_stragglers_takes_no_work_that_grows_with_the_fleet():
+    """20 µs of processor time for a call that takes 1; finding a visit's stragglers anew would take 10,000."""
+    stragglers = Stragglers(0.2, 30.0, size=200_000, seed=1)
+    stragglers.leaves(0, 0, 0.0, 1.0)
+    began = time.process_time()
+    for device in range(0, 200_000, 20):
+        stragglers.leaves(device, 0, 0.0, 1.0)
+    assert time.process_time() - began < 10**4 * 20e-6
+
+
+@pytest.mark.parametrize(
+    ("part", "size", "wanted"), [(0.29, 100, 29), (0.2, 5, 1), (0.2, 4, 0), (1.0, 7, 7), (1e-9, 10, 0)]
+)
+def test_the_whole_part_of_a_share_is_that_of_the_number_as_written(part, size, wanted):
+    assert whole_part(part, size) == wanted
 
 
 def test_a_schedule_by_hand():
@@ -173,6 +224,10 @@ def test_words_name_availability(tmp_path):
     assert parse_availability("vanish:1,exponential,60", seed=1).away == Exponential(60.0)
     assert parse_availability(f"windows:{path}", seed=1).next_online(0, 15.0) == math.inf
     assert parse_availability(f"windows:{path},20", seed=1).next_online(0, 15.0) == 20.0
+    assert parse_availability("stragglers:1,60", seed=1, size=3).leaves(0, 0, 5.0, 1.0) == Leave(5.0, 65.0)
+    assert parse_availability("stragglers:1,uniform,1,2", seed=1, size=3).away == Uniform(1.0, 2.0)
+    mixed = parse_availability("stragglers:1,60+dropout:0", seed=1, size=3)
+    assert mixed.leaves(2, 4, 5.0, 1.0) == Leave(5.0, 65.0)
     joined = parse_availability(f"windows:{path},20+vanish:1,60", seed=1)
     assert joined.next_online(0, 15.0) == 20.0
     assert joined.leaves(0, 0, 21.0, 1.0) == Leave(21.0, 81.0)
@@ -192,10 +247,21 @@ def test_words_name_availability(tmp_path):
         ("duty:0,0.5", "above 0"),
         ("vanish:0.1", "wanted vanish:P"),
         ("vanish:0.1,-5", "above 0"),
+        ("stragler:0.2,60", "did you mean 'stragglers'"),
+        ("stragglers:0.2", "wanted stragglers:SHARE,SECONDS"),
+        ("stragglers:some,60", "wanted stragglers:SHARE,SECONDS"),
+        ("stragglers:1.5,60", "from 0 to 1"),
+        ("stragglers:0.2,0", "above 0"),
+        ("stragglers:0.2,unifrom,1,2", "did you mean 'uniform'"),
         ("windows", "wanted windows:FILE"),
         ("always+dropout:2", "from 0 to 1"),
     ],
 )
 def test_availability_that_cannot_be_is_named(text, message):
     with pytest.raises(SettingError, match=message):
-        parse_availability(text, seed=1)
+        parse_availability(text, seed=1, size=10)
+
+
+def test_stragglers_of_an_unknown_fleet_are_an_error():
+    with pytest.raises(SettingError, match="give its size"):
+        parse_availability("stragglers:0.2,60", seed=1)

@@ -63,6 +63,17 @@ def test_every_setting_arrives(tmp_path):
     assert isinstance(drawn.compute, FlopTimes)
 
 
+def test_the_fleet_of_no_one_idles():
+    """NI-E4 and NI-E5: transfers of 6 s up and down together, a fifth of the devices late at every visit."""
+    settings = FleetSettings(links="seconds:3,3", latency=0.5, link_watts=2.0, availability="stragglers:0.2,38")
+    fleet = build_fleet(settings, size=21, seed=1)
+    assert fleet.links.cost(0, -1, 44.7e6, 0.0) == Cost(3.5, 6.0)
+    late = [fleet.availability.leaves(device, 0, 1.0, 1.0) for device in range(21)]
+    assert [leave.back for leave in late if leave is not None] == [39.0] * 4
+    copy = pickle.loads(pickle.dumps(fleet))
+    assert [copy.availability.leaves(device, 0, 1.0, 1.0) for device in range(21)] == late
+
+
 def test_the_seed_decides_the_fleet():
     def times(seed):
         fleet = build_fleet(FleetSettings(times="uniform"), size=10, seed=seed)

@@ -18,7 +18,7 @@ from paceline.system import (
     TraceLinks,
     Uniform,
 )
-from paceline.system.links import parse_links
+from paceline.system.links import SecondsLinks, parse_links
 
 MB = 1_000_000
 SITES = st.integers(-3, 50)
@@ -35,6 +35,7 @@ FAMILY: list[Links] = [
     FreeLinks(),
     RateLinks(up=8.0, down=80.0, latency=0.25),
     RateLinks(up=Uniform(1, 20), down=Uniform(5, 50), seed=3, server_mbps=30),
+    SecondsLinks(up=4.0, down=2.0, latency=0.1),
     TraceLinks(recordings(), seed=3, latency=0.1),
     TraceLinks(recordings(), seed=3, server_mbps=30),
 ]
@@ -53,6 +54,20 @@ def test_constant_rates(source, target, seconds):
     """1 MB is 8 Mbit: a second at 8 Mbit/s up, a tenth at 80 down. A peer pays the slower one."""
     links = RateLinks(up=8.0, down=80.0, latency=0.25)
     assert links.cost(source, target, MB, 3.0).seconds == pytest.approx(0.25 + seconds)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "seconds"),
+    [(0, -1, 4.0), (-1, 0, 2.0), (0, 1, 4.0), (-1, -2, 0.0)],
+    ids=["up", "down", "peer", "server to server"],
+)
+@pytest.mark.parametrize("size", [0.0, 1.0, 44.7e6])
+def test_seconds_whatever_the_size(source, target, seconds, size):
+    """NI-E4: T_c = 6 s up and down together is an input."""
+    links = SecondsLinks(up=4.0, down=2.0, latency=0.25, power=LinkPower(2.0, receive=0.5, server=30.0))
+    watts = LinkPower(2.0, receive=0.5, server=30.0).of(source, target)
+    assert links.cost(source, target, size, 3.0) == Cost(0.25 + seconds, seconds * watts)
+    assert math.isnan(SecondsLinks(up=4.0, down=2.0).cost(0, -1, size, 0.0).joules)
 
 
 def test_a_server_rate_that_was_given_counts():
@@ -135,6 +150,9 @@ def test_words_name_links(tmp_path):
     (tmp_path / "down.csv").write_text("trace,direction,t_s,mbps\na,down,0,8\n")
     assert isinstance(parse_links("free", seed=1), FreeLinks)
     assert parse_links("rate:8,80", seed=1).cost(0, -1, MB, 0.0).seconds == pytest.approx(1.0)
+    fixed = parse_links("seconds:6,0", seed=1, latency=1.0, power=LinkPower(3.0))
+    assert fixed.cost(0, -1, MB, 0.0) == Cost(7.0, 18.0)
+    assert fixed.cost(-1, 0, MB, 0.0) == Cost(1.0, 0.0)
     drawn = parse_links("rate:uniform,1,2/40", seed=1)
     assert 4 <= drawn.cost(0, -1, MB, 0.0).seconds <= 8
     assert drawn.cost(-1, 0, MB, 0.0).seconds == pytest.approx(0.2)
@@ -160,6 +178,13 @@ def test_a_direction_that_nobody_recorded_is_an_error(tmp_path):
         ("rate:1,2,3", "wanted rate:UP,DOWN"),
         ("rate:0,5", "above 0"),
         ("rate:fast,5", "known: constant"),
+        ("second:3,3", "did you mean 'seconds'"),
+        ("seconds", "wanted seconds:UP,DOWN"),
+        ("seconds:6", "wanted seconds:UP,DOWN"),
+        ("seconds:6,6,6", "wanted seconds:UP,DOWN"),
+        ("seconds:6,soon", "wanted seconds:UP,DOWN"),
+        ("seconds:6,inf", "wanted seconds:UP,DOWN"),
+        ("seconds:-1,6", "the seconds upward is -1.0; wanted a finite number of at least 0"),
     ],
 )
 def test_links_that_cannot_be_are_named(text, message):

@@ -14,7 +14,7 @@ from paceline.worlds.settings import make_settings
 times = st.sampled_from(["discrete", "uniform", "exponential", "gaussian", "constant:2", "lognormal:2,1"])
 links = st.sampled_from(["free", "rate:1,5", "rate:uniform,0.1,3/exponential,2"])
 availability = st.sampled_from(["always", "dropout:0.3", "duty:20,0.5", "vanish:0.2,15", "duty:30,0.7+dropout:0.2"])
-algorithm = st.sampled_from(["fedavg", "sfl", "psfl", "fedbuff", "fedasync"])
+algorithm = st.sampled_from(["fedavg", "sfl", "psfl", "fedbuff", "fedasync", "spfl", "apfl", "dga", "mifa"])
 
 
 def schedule(name, times, links, availability, seed):

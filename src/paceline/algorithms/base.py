@@ -8,11 +8,12 @@ the *round*; learning-rate schedules and the ledger go by it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from torch import Tensor
 
 from paceline.errors import Dropped, SettingError
 from paceline.learn.graph import Comparison, Measure, Model, Promise, apply, combine, mean
@@ -33,6 +34,8 @@ __all__ = [
     "apply",
     "combine",
     "mean",
+    "train_once",
+    "train_when_back",
     "visit",
 ]
 
@@ -126,6 +129,22 @@ class World(Protocol):
         """Accuracy and loss on the test set, or the clients' means of their own; deferred, never charged."""
         ...
 
+    def record(self, name: str, value: int) -> None:
+        """Count one more of this value (a staleness, say): its distribution goes to the summary and the report."""
+        ...
+
+    async def wait(self, site: int, event: Awaitable[T], cause: int) -> T:
+        """Let a site wait for something; that it waited, and for whom, goes to the ledger."""
+        ...
+
+    def public(self) -> tuple[Tensor, Tensor]:
+        """The server's own samples and labels."""
+        ...
+
+    def public_size(self) -> int:
+        """How many they are, also in a dry run."""
+        ...
+
     async def gather(self, branches: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Run branches side by side and wait for all: a barrier. Who waited, and for whom, goes to the ledger."""
         ...
@@ -149,6 +168,21 @@ class Algorithm(Protocol):
     def run(self, world: World) -> AsyncIterator[Progress]:
         """Learn; see the module's text."""
         ...
+
+
+async def train_once(world: World, client: int, model: Model, recipe: LocalSGD) -> Model:
+    """Train; whoever goes away meanwhile is not waited for."""
+    return await world.train(client, model, recipe)
+
+
+async def train_when_back(world: World, client: int, model: Model, recipe: LocalSGD) -> Model:
+    """Train, and if the client goes away meanwhile, again when it is back: whoever waits for it waits in full."""
+    while True:
+        try:
+            return await world.train(client, model, recipe)
+        except Dropped as dropped:
+            if dropped.gone:
+                raise
 
 
 async def visit(world: World, client: int, model: Model, recipe: LocalSGD) -> Model:

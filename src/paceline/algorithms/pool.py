@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,7 +50,7 @@ async def _keep_working(world: World, server: Server, idle: IdleClients, local: 
         try:
             trained = await visit(world, client, start, local)
         except Dropped as dropped:
-            idle.put_back(client, for_good=dropped.back in (None, math.inf))
+            idle.put_back(client, for_good=dropped.gone)
             continue
         idle.put_back(client)
         server.inbox.put_nowait(Update(trained, start, version))

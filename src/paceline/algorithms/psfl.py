@@ -12,9 +12,19 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from paceline.algorithms.base import Dropped, Model, Progress, World, require
+from paceline.algorithms.aggregate import Aggregation
+from paceline.algorithms.base import (
+    Dropped,
+    Model,
+    Progress,
+    World,
+    combine,
+    require,
+    train_once,
+    train_when_back,
+)
 from paceline.algorithms.samplers import Sampler, check_fit, sampler_named
-from paceline.algorithms.server import ServerRule
+from paceline.algorithms.server import Server, ServerRule
 from paceline.algorithms.structure import bound_ratio, choose_structure, explain
 from paceline.algorithms.times import TimeEstimates
 from paceline.algorithms.warmup import WarmUp, warm_up
@@ -44,6 +54,9 @@ class PSFL:
     local: LocalSGD = field(default_factory=LocalSGD)
     warmup: WarmUp = field(default_factory=WarmUp)
     server: ServerRule = field(default_factory=ServerRule)
+    aggregation: Aggregation = field(default_factory=Aggregation)
+    stragglers: Literal["pass", "wait"] = "pass"
+    """A client that goes away is passed over, or waited for until it is back."""
 
     def check(self, clients: int) -> None:
         """W*S clients are drawn without repetition, so there must be as many."""
@@ -94,8 +107,17 @@ class PSFL:
             sequences = sampler.draw(world, times, r, *structure)
             ends = await world.gather(self.ride(world, model, sequence, seen) for sequence in sequences)
             arrived = [end for end in ends if end is not None]
-            model = server.step(model, [end.model for end in arrived], [end.samples for end in arrived])
+            await world.work(world.server, self.aggregation.flops(world, model, len(arrived)))
+            model = self.aggregate(world, server, model, arrived)
             yield Progress(model, {"sequences": len(arrived)})
+
+    def aggregate(self, world: World, server: Server, model: Model, ends: Sequence[End]) -> Model:
+        """PS-2: the plain average, or what the rules say."""
+        models, samples = [end.model for end in ends], [end.samples for end in ends]
+        if self.aggregation.rule == "mean" or not ends:
+            return server.step(model, models, samples)
+        centre = self.aggregation.centre(world, model, [end - model for end in models])
+        return server.step(model, [combine([(1.0, model), (1.0, centre)])], [sum(samples)])
 
     async def warm_up(self, world: World, model: Model, times: TimeEstimates) -> tuple[Model, tuple[int, int]]:
         """Lines 1 to 11: estimate, then choose; learning goes on from where the warm-up ends."""
@@ -124,11 +146,12 @@ class PSFL:
     ) -> End | None:
         """The model passes from client to client; one that drops out is passed over, a lost holder loses it."""
         holder, samples = world.server, 0
+        train = train_when_back if self.stragglers == "wait" else train_once
         for client in sequence:
             begin, there = world.now(), world.online(client)
             try:
                 received = await world.send(model, holder, client)
-                model = await world.train(client, received, self.local)
+                model = await train(world, client, received, self.local)
             except Dropped as dropped:
                 if dropped.site == holder:
                     return None

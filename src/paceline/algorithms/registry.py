@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from paceline.algorithms.apfl import APFL
 from paceline.algorithms.base import Algorithm
+from paceline.algorithms.dga import DGA
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff
+from paceline.algorithms.mifa import MIFA
 from paceline.algorithms.psfl import PSFL
+from paceline.algorithms.spfl import SPFL
 from paceline.errors import SettingError, nearest
 
 
@@ -26,6 +30,10 @@ ALGORITHMS: dict[str, Named] = {
     "fedavg": Named(lambda: PSFL(length=1, sampler="uniform"), "all chosen clients in parallel, then average"),
     "sfl": Named(lambda: PSFL(width=1, sampler="uniform"), "sequential FL: one model rides from client to client"),
     "psfl": Named(PSFL, "W sequences of S clients abreast, W and S chosen after a warm-up (INFOCOM 2025)"),
+    "spfl": Named(SPFL, "synchronous parallel FL: the server sends before it aggregates (ICML 2023)"),
+    "apfl": Named(APFL, "asynchronous parallel FL: nobody waits (ICML 2023)", every=10),
+    "dga": Named(DGA, "delayed gradient averaging: devices train on while updates travel (NeurIPS 2021)"),
+    "mifa": Named(MIFA, "the server remembers every device's last update (NeurIPS 2021)"),
     "fedasync": Named(FedAsync, "every arrival is mixed in at once (Xie et al. 2019)", every=20),
     "fedbuff": Named(FedBuff, "asynchronous with a buffer of K updates (Nguyen et al. 2022)"),
 }

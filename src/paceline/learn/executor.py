@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from paceline.errors import Diverged
-from paceline.learn.graph import Apply, Comparison, Measure, Model, Promise, Sum, Visit
+from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Sum, Visit
 from paceline.learn.job import EvalJob, Probed, Score, Spread, Trained, Trainer, TrainJob
 from paceline.learn.recipe import LocalSGD
 
@@ -62,7 +62,7 @@ class Executor:
         while pending.algebra or pending.visits:
             while pending.algebra:
                 model = pending.algebra.pop()
-                pending.settle(model, _algebra(model))
+                pending.settle(model, _algebra(model, self.trainer))
             if pending.visits:
                 wave, pending.visits = pending.visits, []
                 self._train(pending, wave)
@@ -145,13 +145,15 @@ class _Pending:
                 self._ready(child)
 
 
-def _algebra(model: Model) -> Tensor:
+def _algebra(model: Model, trainer: Trainer) -> Tensor:
     operation = model.operation
     values = [parent.value for parent in model.parents if parent.value is not None]
     # The initial model is drawn on the CPU; whatever was trained stays where it was trained.
     device = next((value.device for value in values if value.is_cuda), values[0].device)
     if isinstance(operation, Apply):
         return operation.function(*[value.to(device) for value in values])
+    if isinstance(operation, Job):
+        return operation.function(trainer, *[value.to(device) for value in values])
     assert isinstance(operation, Sum)
     total = values[0].to(device) * operation.coefficients[0]
     for value, coefficient in zip(values[1:], operation.coefficients[1:], strict=True):

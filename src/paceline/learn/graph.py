@@ -39,6 +39,17 @@ class Apply:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Job:
+    """What a server computes with the trainer at hand: ``function(trainer, *values)``.
+
+    The parents may be of different spaces. When it is computed says nothing about the schedule: its time is what the
+    algorithm charges with ``world.work``.
+    """
+
+    function: Callable[..., Tensor]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Visit:
     """What a client computes on its own data; the first parent is the start, then those named in ``extras``."""
 
@@ -56,7 +67,7 @@ class Visit:
     time: float
 
 
-Operation = Sum | Apply | Visit
+Operation = Sum | Apply | Job | Visit
 
 
 class Model:
@@ -178,6 +189,13 @@ def apply(function: Callable[..., Tensor], *models: Model) -> Model:
     if any(isinstance(model, Ghost) for model in models):
         return models[0]
     return Model(models[0].space, None, Apply(function), models)
+
+
+def job(function: Callable[..., Tensor], space: Space, *models: Model) -> Model:
+    """A model of this space that ``function(trainer, *values)`` makes of others, whatever their spaces."""
+    if any(isinstance(model, Ghost) for model in models):
+        return Ghost(space)
+    return Model(space, None, Job(function), models)
 
 
 def mean(models: Sequence[Model], weights: Sequence[float] | None = None) -> Model:

@@ -32,21 +32,20 @@ _HATCH = tag(
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """One site: its place on the paper and the lanes it uses."""
+    """One site, or its transfers alone: the place on the paper and the lanes it uses."""
 
-    site: int
+    name: str
     y: float
     height: float
     lanes: tuple[int, ...]
 
 
-def gantt(window: Window) -> str:
-    """The chart of one window of spans."""
+def gantt(window: Window, run_end: float = math.inf) -> str:
+    """The chart of one window of spans; where the run ends inside it, so do the rows."""
     rows = _rows(window)
     floor = rows[-1].y + rows[-1].height + GAP if rows else TOP
-    place = {row.site: row for row in rows}
     scale = (WIDTH - LEFT - RIGHT) / max(window.end - window.begin, 1e-12)
-    parts = [tag("defs", _HATCH), *_ground(window, rows, floor, scale)]
+    parts = [tag("defs", _HATCH), *_ground(window, rows, floor, scale, min(run_end, window.end))]
     parts += [_bar(window, place, scale, span) for span in _spans(window)]
     box = f"0 0 {WIDTH} {floor + 40:g}"
     return tag("svg", "".join(parts), viewBox=box, class_="chart gantt", role="img", aria_label="Gantt chart")
@@ -68,28 +67,43 @@ def standalone(svg: str) -> str:
     return f"{opening.replace('<svg', head, 1)}>{tag('style', STYLE)}{rest}\n"
 
 
-def _rows(window: Window) -> list[_Row]:
-    rows: list[_Row] = []
+def _rows(window: Window) -> dict[tuple[int, bool], _Row]:
+    """The rows from top to bottom, by site and whether they hold its transfers.
+
+    A server that works has its transfers in a row of their own, or its work would be a thin line among them.
+    """
+    rows: dict[tuple[int, bool], _Row] = {}
     y = float(TOP)
+    transfer = np.isin(window.columns["kind"], _TRANSFERS)
     for index in window.sites:
-        mine = window.columns["lane"][window.columns["site"] == index]
-        lanes = tuple(int(lane) for lane in np.unique(mine)) or (0,)
-        height = float(ROW + LANE * (min(len(lanes), MAX_LANES) - 1))
-        rows.append(_Row(site=index, y=y, height=height, lanes=lanes))
-        y += height + GAP
+        mine = window.columns["site"] == index
+        apart = index < 0 and bool((mine & transfer).any()) and bool((window.columns["kind"][mine] == "work").any())
+        names = (site(index), "transfers") if apart else (site(index),)
+        for name, part in zip(names, (mine & ~transfer, mine & transfer) if apart else (mine,), strict=True):
+            lanes = tuple(int(lane) for lane in np.unique(window.columns["lane"][part])) or (0,)
+            height = float(ROW + LANE * (min(len(lanes), MAX_LANES) - 1))
+            row = _Row(name=name, y=y, height=height, lanes=lanes)
+            rows[index, name != site(index)] = row
+            rows.setdefault((index, True), row)
+            y += height + GAP
     return rows
 
 
-def _ground(window: Window, rows: list[_Row], floor: float, scale: float) -> list[str]:
+def _ground(window: Window, rows: list[_Row], floor: float, scale: float, stop: float) -> list[str]:
     parts = []
+    right = LEFT + max(stop - window.begin, 0.0) * scale
     for value in ticks(window.begin, window.end, 10):
         x = LEFT + (value - window.begin) * scale
         parts.append(tag("line", x1=x, x2=x, y1=TOP, y2=floor, class_="grid"))
         parts.append(words("text", number(value), x=x, y=floor + 15, class_="tick middle"))
     for row in rows:
-        parts.append(tag("rect", x=LEFT, y=row.y, width=WIDTH - LEFT - RIGHT, height=row.height, class_="lane"))
+        parts.append(tag("rect", x=LEFT, y=row.y, width=right - LEFT, height=row.height, class_="lane"))
         middle = row.y + row.height / 2 + 4
         parts.append(words("text", site(row.site), x=LEFT - 6, y=middle, class_="tick end"))
+    if stop < window.end:
+        parts.append(tag("line", x1=right, x2=right, y1=TOP, y2=floor, class_="stop"))
+        if right < WIDTH - RIGHT - 64:
+            parts.append(words("text", "the run ends", x=right + 5, y=TOP + 12, class_="tick"))
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(words("text", "virtual time (s)", x=middle, y=floor + 32, class_="label middle"))
     return parts

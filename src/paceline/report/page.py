@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.errors import DataError
-from paceline.report import charts, tables
+from paceline.report import charts, distributions, overlap, tables
 from paceline.report.gantt import gantt, key
+from paceline.report.parties import Parties, read_parties
 from paceline.report.runs import Group, Run, common_settings, group_runs, load_run, own_settings
-from paceline.report.spans import Window, read_idling, read_window
+from paceline.report.spans import Window, read_idling, read_windows
 from paceline.report.style import PAGE_STYLE, SCRIPT, STYLE
 from paceline.report.text import number, percent, seconds, size, tag, words
 
@@ -46,6 +48,7 @@ def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None =
         _decisions(groups),
         _curves(groups),
         *_timelines(groups, window),
+        distributions.section(groups),
         _settings(runs, groups),
         tag("div", id="tip"),
         tag("script", SCRIPT),
@@ -103,35 +106,66 @@ def _target(groups: Sequence[Group]) -> float | None:
     return targets.pop() if len(targets) == 1 else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Kept:
+    """A group of which some seed kept its spans: that seed is drawn."""
+
+    label: str
+    run: Run
+    spans: Path
+    parties: tuple[Parties, ...]
+    """Of every seed that kept spans, the one drawn first."""
+
+
 def _timelines(groups: Sequence[Group], window: tuple[float, float] | None) -> list[str]:
-    kept = [(group, run) for group in groups if (run := _with_spans(group)) is not None]
+    kept = [found for group in groups if (found := _kept(group)) is not None]
     if not kept:
         return [words("h2", "Who waits for whom"), words("p", "These runs kept no spans.", class_="note")]
-    return [words("h2", "Who waits for whom"), key(), *(_timeline(group, run, window) for group, run in kept)]
+    windows = read_windows([one.spans for one in kept], *(window or (None, None)))
+    same = "All charts show the same stretch of virtual time. " if len(kept) > 1 else ""
+    shares = [(one.label, one.parties) for one in kept if one.parties]
+    return [
+        *([words("h2", "Who works, and who is idle"), overlap.shares(shares)] if shares else []),
+        words("h2", "Who waits for whom"),
+        words("p", f"{same}Point at a bar for its cost, and at a wait for its cause.", class_="note"),
+        key(),
+        *(_timeline(one, found) for one, found in zip(kept, windows, strict=True)),
+        words("h3", "Idle time and its causes in whole runs"),
+        *(_idle_details(one) for one in kept),
+    ]
 
 
-def _with_spans(group: Group) -> Run | None:
-    return next((run for run in group.runs if run.spans is not None), None)
+def _kept(group: Group) -> _Kept | None:
+    runs = [(run, run.spans) for run in group.runs if run.spans is not None]
+    if not runs:
+        return None
+    parties = tuple(found for _, spans in runs if (found := read_parties(spans)) is not None)
+    return _Kept(label=group.label, run=runs[0][0], spans=runs[0][1], parties=parties)
 
 
-def _timeline(group: Group, run: Run, window: tuple[float, float] | None) -> str:
-    assert run.spans is not None
-    parts = [words("h3", group.label)]
-    found = read_window(run.spans, *(window or (None, None)))
-    if found is None:
-        return "".join([*parts, words("p", "It has no spans in this time.", class_="note")])
-    parts.append(words("p", _caption(run, found), class_="note"))
-    parts.append(gantt(found))
-    idling = read_idling(run.spans)
-    parts.append(words("p", _idle_text(run, idling.total), class_="note"))
-    return "".join(parts) + (tables.causes(idling) if idling.total else "")
+def _timeline(one: _Kept, window: Window | None) -> str:
+    title = words("h3", one.label)
+    if window is None:
+        return title + words("p", "It has no spans in this time.", class_="note")
+    end = max(one.run.figure("time") or 0.0, one.parties[0].end)
+    return title + words("p", _caption(one.run, window, end), class_="note") + gantt(window, end)
 
 
-def _caption(run: Run, window: Window) -> str:
+def _idle_details(one: _Kept) -> str:
+    idling = read_idling(one.spans)
+    parts = overlap.details(one.parties[0]) if one.parties else "", tables.causes(idling) if idling.total else ""
+    title = words("summary", f"{one.label}, seed {one.run.seed}")
+    text = words("p", _idle_text(one.run, idling.total), class_="note")
+    return tag("details", title + text + overlap.beside(*parts), open="")
+
+
+def _caption(run: Run, window: Window, end: float) -> str:
     text = f"Seed {run.seed}, virtual time {number(window.begin)} to {seconds(window.end)}"
     if window.active > len(window.sites):
         text += f"; the {len(window.sites)} busiest of {window.active} active sites"
-    return text + ". Point at a bar for its cost, and at a wait for its cause."
+    if end < window.end:
+        text += f"; the run ends at {seconds(end)}, and what had not ended by then has no bar"
+    return f"{text}."
 
 
 def _idle_text(run: Run, waited: float) -> str:

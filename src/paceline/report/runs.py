@@ -55,6 +55,24 @@ class Run:
         rows = [row for row in kept if isinstance(row, dict)] if isinstance(kept, list) else []
         return [Note(time=_float(row.get("time")), text=str(row.get("text", ""))) for row in rows]
 
+    @property
+    def distributions(self) -> dict[str, dict[int, int]]:
+        """How often each whole number came up, by name (``staleness``); names that counted nothing are left out."""
+        kept = self.summary.get("distributions")
+        if kept is None:
+            return {}
+        try:
+            found = {
+                name: {int(value): _count(count) for value, count in counts.items() if count}
+                for name, counts in kept.items()
+            }
+        except (AttributeError, TypeError, ValueError):
+            raise DataError(
+                f"{self.path / 'summary.json'}: every distribution must map whole numbers to counts, such as"
+                f' {{"staleness": {{"0": 12}}}}; got {kept!r:.200}'
+            ) from None
+        return {name: counts for name, counts in found.items() if counts}
+
     def figure(self, *keys: str) -> float | None:
         """A number of the summary, such as ``figure("target", "time")``; None where there is none."""
         value: Any = self.summary
@@ -184,6 +202,12 @@ def _read_metrics(path: Path) -> dict[str, Column]:
     if np.isnan(columns["time"]).any():
         raise DataError(f"{path}: every line needs a 'time'")
     return columns
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(value)
+    return value
 
 
 def _float(value: Any) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,10 @@ KINDS = ("train", "send", "receive", "work", "wait")
 NOBODY = -(2**31)
 
 MAX_SITES = 40
+SHARED_SITES = 20
+"""Fewer rows where several charts stand one under the other: they must be seen together."""
+FEW_SITES = 12
+"""So many devices are all drawn; with more, those that have the most to show."""
 MAX_SPANS = 4000
 LEAST_ROUNDS, LEAST_SPANS = 3, 150
 
@@ -62,6 +66,8 @@ def read_window(
     if not activity:
         return None
     sites = _choose(activity, most)
+    if most > FEW_SITES and sum(activity[site].spans for site in sites) > MAX_SPANS:
+        sites = _choose(activity, FEW_SITES + sum(site < 0 for site in sites))
     columns = _collect(path, data, inside & pc.field("site").isin(sites))
     if len(columns["start"]) > MAX_SPANS:
         # Too many to draw: a shorter stretch of time, whole, says more than a thinned one.
@@ -69,6 +75,35 @@ def read_window(
         end = cut if cut > begin else end
         columns = {name: column[:MAX_SPANS] for name, column in columns.items()}
     return Window(begin=begin, end=end, columns=columns, sites=tuple(sites), active=len(activity))
+
+
+def read_windows(paths: Sequence[Path], begin: float | None = None, end: float | None = None) -> list[Window | None]:
+    """One and the same stretch of time of several runs, by default a few rounds of the slowest.
+
+    Where all of them together have few devices, every window shows all of these, so that rows can be compared.
+    """
+    if begin is None or end is None:
+        openings = [found for path in paths if (found := _first_rounds(path, _open(path))) is not None]
+        if not openings:
+            return [None for _ in paths]
+        begin = min(first for first, _ in openings) if begin is None else begin
+        end = max(last for _, last in openings) if end is None else end
+    most = MAX_SITES if len(paths) == 1 else SHARED_SITES
+    windows = [read_window(path, begin, end, most) for path in paths]
+    while len(ends := {window.end for window in windows if window is not None}) > 1:
+        # One of them had too much to draw: all show what that one can show.
+        windows = [read_window(path, begin, min(ends), most) for path in paths]
+    together = {site for window in windows if window is not None for site in window.sites}
+    whole = all(window is None or window.active == len(window.sites) for window in windows)
+    if not whole or sum(site >= 0 for site in together) > FEW_SITES:
+        return windows
+    sites = tuple(sorted(together, key=_drawn))
+    return [window and replace(window, sites=sites) for window in windows]
+
+
+def scan(path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    """These columns of all spans, batch by batch."""
+    return _batches(path, _open(path), columns)
 
 
 def read_idling(path: Path) -> Idling:
@@ -120,22 +155,34 @@ def _first_rounds(path: Path, data: Any) -> tuple[float, float] | None:
     return float(begin), float(last)
 
 
-def _activity(path: Path, data: Any, inside: Any) -> dict[int, float]:
-    """Seconds that each site was doing something; a site that only waits counts with 0."""
-    busy: dict[int, float] = {}
+class _Active(NamedTuple):
+    """What a site did: a site that only waits is busy for 0 seconds."""
+
+    busy: float
+    spans: int
+
+
+def _activity(path: Path, data: Any, inside: Any) -> dict[int, _Active]:
+    found: dict[int, _Active] = {}
     for batch in _batches(path, data, ["site", "kind", "start", "end"], inside):
         idle = pc.equal(batch["kind"].cast(pa.string()), "wait")
         length = pc.if_else(idle, 0.0, pc.subtract(batch["end"], batch["start"]))
         table = pa.table({"site": batch["site"], "length": length})
-        for row in table.group_by("site").aggregate([("length", "sum")]).to_pylist():
-            busy[row["site"]] = busy.get(row["site"], 0.0) + row["length_sum"]
-    return busy
+        for row in table.group_by("site").aggregate([("length", "sum"), ("length", "count")]).to_pylist():
+            busy, spans = found.get(row["site"], (0.0, 0))
+            found[row["site"]] = _Active(busy + row["length_sum"], spans + row["length_count"])
+    return found
 
 
-def _choose(activity: dict[int, float], most: int) -> list[int]:
+def _choose(activity: dict[int, _Active], most: int) -> list[int]:
     """Servers before clients, busy ones before idle ones; then in the order in which they are drawn."""
-    ranked = sorted(activity, key=lambda site: (site >= 0, -activity[site], site))
-    return sorted(ranked[:most], key=lambda site: (site >= 0, abs(site)))
+    ranked = sorted(activity, key=lambda site: (site >= 0, -activity[site].busy, site))
+    return sorted(ranked[:most], key=_drawn)
+
+
+def _drawn(site: int) -> tuple[bool, int]:
+    """Servers on top, then clients by their numbers."""
+    return site >= 0, abs(site)
 
 
 def _schema(data: Any) -> Any:

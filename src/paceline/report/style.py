@@ -20,7 +20,7 @@ svg .middle { text-anchor: middle; }
 svg .end { text-anchor: end; }
 svg .grid { stroke: var(--rule); stroke-width: 1; }
 svg .axis { stroke: var(--soft); stroke-width: 1; }
-svg .target { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 5 4; }
+svg :is(.target, .stop) { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 5 4; }
 svg .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
 svg .second { stroke-dasharray: 6 3; }
 svg .band { opacity: 0.18; stroke: none; }
@@ -32,7 +32,7 @@ svg .hatch { stroke: var(--wait); stroke-width: 1.2; }
 svg .bar.wait { fill: url(#waiting); stroke: none; }
 """
     + "".join(
-        f"svg .line.c{i} {{ stroke: #{c}; }} svg :is(.band, .dot, .hover).c{i} {{ fill: #{c}; }}\n"
+        f"svg .line.c{i} {{ stroke: #{c}; }} svg :is(.band, .dot, .hover, .bar).c{i} {{ fill: #{c}; }}\n"
         for i, c in enumerate(_LINES)
     )
     + "".join(f"svg .bar.{kind} {{ fill: #{colour}; }}\n" for kind, colour in _KINDS.items())
@@ -47,6 +47,7 @@ h2 { font-size: 19px; margin: 36px 0 8px; }
 h3 { font-size: 16px; margin: 28px 0 6px; }
 .note { color: var(--soft); font-size: 13px; margin: 4px 0 8px; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 16px; }
+.trio { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 8px 20px; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 13.5px; font-variant-numeric: tabular-nums; }
 th, td { padding: 5px 0 5px 16px; text-align: right; border-bottom: 1px solid var(--rule);

@@ -119,6 +119,14 @@ def table(head: Sequence[str], rows: Sequence[str], **attributes: object) -> str
     return tag("div", tag("table", top + body, **attributes), class_="scroll")
 
 
+def mean_cell(values: Sequence[float], form: Callable[[float | None], str]) -> str:
+    """The mean of at least one seed, with its confidence interval where there are several that differ."""
+    text = form(float(np.mean(values)))
+    if len(values) > 1 and (half := float(interval(np.array(values)))) > 0:
+        return spread(text, form(float(f"{half:.2g}")))
+    return text
+
+
 def _values(group: Group, column: _Column) -> list[float]:
     found = (run.figure(*column.keys) for run in group.runs)
     return [value for value in found if value is not None]
@@ -131,13 +139,10 @@ def _cell(group: Group, column: _Column) -> str:
         return "not reached"
     if not values:
         return MISSING
-    text = column.form(float(np.mean(values)))
     if column.unreached and len(values) < asked:
         # The mean of those that arrived flatters; say how many it is.
-        return f"{text} ({len(values)} of {asked})"
-    if len(values) > 1 and (half := float(interval(np.array(values)))) > 0:
-        return spread(text, column.form(float(f"{half:.2g}")))
-    return text
+        return f"{column.form(float(np.mean(values)))} ({len(values)} of {asked})"
+    return mean_cell(values, column.form)
 
 
 def _winners(groups: Sequence[Group], column: _Column) -> set[str]:

@@ -10,11 +10,13 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from paceline.errors import SettingError, nearest
-from paceline.seeds import address, mix, uniform
+from paceline.seeds import address, mix, stream, uniform
 from paceline.system.cost import above_zero, share
 from paceline.system.laws import Constant, Law, parse_law
 from paceline.system.tables import read_table
@@ -97,6 +99,45 @@ class Vanishing:
         if uniform(self._key, device, visit) >= self.p:
             return None
         return Leave(start, start + self.away.draw(mix(self._away_key, device), visit))
+
+
+class Stragglers:
+    """At every visit number exactly the whole part of share * size devices vanish as soon as they have the model.
+
+    The worst case of NI-E5. Visits are counted per device: of all the devices' v-th visits, so many are late.
+    """
+
+    __slots__ = ("_away_key", "_count", "_seed", "_size", "away")
+
+    def __init__(self, part: float, away: Law | float, *, size: int, seed: int) -> None:
+        self._count = whole_part(share(part, "the share of stragglers"), size)
+        self._size, self._seed = size, seed
+        self.away = Constant(away) if isinstance(away, float | int) else away
+        self._away_key = address(seed, "stragglers", "away")
+
+    def next_online(self, device: int, now: float) -> float:
+        """Now."""
+        return now
+
+    def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
+        """At the start, if this is one of the visit's stragglers."""
+        if not self._count or not _straggling(self._seed, visit, self._size, self._count)[device]:
+            return None
+        return Leave(start, start + self.away.draw(mix(self._away_key, device), visit))
+
+
+@lru_cache(maxsize=64)
+def _straggling(seed: int, visit: int, size: int, count: int) -> bytes:
+    """One byte a device, 1 for the visit's stragglers; devices are seldom many visits apart, so few are kept."""
+    late = bytearray(size)
+    for device in stream(seed, "stragglers", visit).choice(size, count, replace=False, shuffle=False).tolist():
+        late[device] = 1
+    return bytes(late)
+
+
+def whole_part(part: float, size: int) -> int:
+    """The whole part of a share of so many; of the share as it is written: 0.29 of 100 is 29, not 28."""
+    return int(Fraction(str(float(part))) * size)
 
 
 class Schedule:
@@ -250,18 +291,22 @@ _WORDS = {
     "always": "always",
     "dropout": "dropout:P or dropout:P,forever",
     "duty": "duty:PERIOD,SHARE",
+    "stragglers": "stragglers:SHARE,SECONDS or stragglers:SHARE,LAW",
     "vanish": "vanish:P,SECONDS or vanish:P,LAW",
     "windows": "windows:FILE or windows:FILE,PERIOD",
 }
 
 
-def parse_availability(text: str, *, seed: int) -> Availability:
-    """Availability from words, several of which may be joined by ``+``: ``duty:3600,0.5+dropout:0.1``."""
-    parts = [_part(part, seed) for part in re.split(rf"\+(?=(?:{'|'.join(_WORDS)})(?::|$|\+))", text)]
+def parse_availability(text: str, *, seed: int, size: int | None = None) -> Availability:
+    """Availability from words, several of which may be joined by ``+``: ``duty:3600,0.5+dropout:0.1``.
+
+    Stragglers are a share of the fleet, so they need its size.
+    """
+    parts = [_part(part, seed, size) for part in re.split(rf"\+(?=(?:{'|'.join(_WORDS)})(?::|$|\+))", text)]
     return parts[0] if len(parts) == 1 else Combined(parts)
 
 
-def _part(text: str, seed: int) -> Availability:
+def _part(text: str, seed: int, size: int | None) -> Availability:
     word, _, rest = text.partition(":")
     if word not in _WORDS:
         raise SettingError(f"fleet.availability is {text!r}; {nearest(word, _WORDS)}")
@@ -275,6 +320,8 @@ def _part(text: str, seed: int) -> Availability:
             return Windows.duty(float(head), float(tail), seed=seed)
         if word == "vanish" and tail:
             return Vanishing(float(head), parse_law(tail, "fleet.availability"), seed=seed)
+        if word == "stragglers" and tail:
+            return _stragglers(float(head), parse_law(tail, "fleet.availability"), seed, size)
         if word == "windows" and rest:
             return _windows(rest, seed)
     except SettingError:
@@ -282,6 +329,12 @@ def _part(text: str, seed: int) -> Availability:
     except ValueError:
         pass
     raise SettingError(f"fleet.availability is {text!r}; wanted {_WORDS[word]}")
+
+
+def _stragglers(part: float, away: Law, seed: int, size: int | None) -> Stragglers:
+    if size is None:
+        raise SettingError("stragglers are a share of the fleet; give its size, as build_fleet does")
+    return Stragglers(part, away, size=size, seed=seed)
 
 
 def _windows(rest: str, seed: int) -> Windows:

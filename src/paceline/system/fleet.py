@@ -44,9 +44,10 @@ class FleetSettings:
     """Spread of a visit's time around the device's mean, as a share of it; measured times take none."""
     links: str = "free"
     """``free``; ``rate:UP,DOWN`` in Mbit/s or ``rate:LAW/LAW``; ``trace:FILE``, ``trace:FILE,same``,
-    ``trace:FILE,UP``."""
+    ``trace:FILE,UP``; ``seconds:UP,DOWN`` for so many seconds a transfer whatever its size (between two devices,
+    the longer of both; between servers none)."""
     latency: float = 0.0
-    """Seconds before the first byte of a transfer, for rate and trace links."""
+    """Seconds before the first byte of a transfer, for all links but free ones."""
     watts: float | None = None
     """Power of a device while it computes."""
     link_watts: float | None = None
@@ -54,7 +55,9 @@ class FleetSettings:
     receive_watts: float | None = None
     availability: str = "always"
     """``always``; ``dropout:P`` or ``dropout:P,forever``; ``duty:PERIOD,SHARE``; ``windows:FILE`` or
-    ``windows:FILE,PERIOD``; ``vanish:P,SECONDS`` or ``vanish:P,LAW``; several joined by ``+``."""
+    ``windows:FILE,PERIOD``; ``vanish:P,SECONDS`` or ``vanish:P,LAW``; ``stragglers:SHARE,SECONDS`` or
+    ``stragglers:SHARE,LAW``, which at every visit number lets exactly that share of the fleet vanish (NI-E5);
+    several joined by ``+``."""
     server: str = "free"
     """Server work: ``free``, ``constant:SECONDS`` a job, ``flops:FLOPS_PER_SECOND``, or ``undefined``."""
     server_watts: float | None = None
@@ -78,6 +81,6 @@ def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
             power=link_power,
             server_mbps=settings.server_mbps,
         ),
-        availability=parse_availability(settings.availability, seed=seed),
+        availability=parse_availability(settings.availability, seed=seed, size=size),
         server=parse_server(settings.server, watts=settings.server_watts),
     )

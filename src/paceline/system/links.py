@@ -149,6 +149,30 @@ class TraceLinks:
         return self._recordings[index][direction], offset
 
 
+class SecondsLinks:
+    """So many seconds a transfer, up and down, whatever its size: T_c as an input (NI-E4).
+
+    Between two devices both ends are busy for the longer of the two; between two servers no time passes. Latency
+    comes on top, as for other links.
+    """
+
+    __slots__ = ("_down", "_latency", "_power", "_up")
+
+    def __init__(self, *, up: float, down: float, latency: float = 0.0, power: LinkPower = _NO_POWER) -> None:
+        self._up = at_least_zero(up, "the seconds upward")
+        self._down = at_least_zero(down, "the seconds downward")
+        self._latency = at_least_zero(latency, "latency")
+        self._power = power
+
+    def cost(self, source: int, target: int, size: float, now: float) -> Cost:
+        """The same for every size that is one."""
+        if source == target:
+            return FREE
+        _check_size(source, target, size)
+        flowing = max(self._up if source >= 0 else 0.0, self._down if target >= 0 else 0.0)
+        return Cost(self._latency + flowing, flowing * self._power.of(source, target))
+
+
 def _steady(mbps: float) -> Trace:
     # A long segment, so that walking along it takes few steps.
     return Trace([86_400.0], [above_zero(mbps, "a rate in Mbit/s")])
@@ -166,12 +190,12 @@ def parse_links(
     latency: float = 0.0,
     power: LinkPower = _NO_POWER,
     server_mbps: float | None = None,
-) -> FreeLinks | RateLinks | TraceLinks:
+) -> FreeLinks | RateLinks | SecondsLinks | TraceLinks:
     """Links from words.
 
     ``free``; ``rate:UP,DOWN`` in Mbit/s, or with a law on either side of a slash, as in
     ``rate:lognormal,10,0.5/lognormal,50,0.5``; ``trace:FILE``; ``trace:FILE,same`` to use what was recorded
-    one way for the other too; ``trace:FILE,UP`` for a constant upward rate.
+    one way for the other too; ``trace:FILE,UP`` for a constant upward rate; ``seconds:UP,DOWN``.
     """
     word, _, rest = text.partition(":")
     if word == "free" and not rest:
@@ -181,7 +205,10 @@ def parse_links(
         return RateLinks(up=up, down=down, seed=seed, latency=latency, power=power, server_mbps=server_mbps)
     if word == "trace":
         return TraceLinks(_pairs(rest), seed=seed, latency=latency, power=power, server_mbps=server_mbps)
-    hint = "'free' takes nothing after it" if word == "free" else nearest(word, ("free", "rate", "trace"))
+    if word == "seconds":
+        out, into = _two_numbers(text, rest)
+        return SecondsLinks(up=out, down=into, latency=latency, power=power)
+    hint = "'free' takes nothing after it" if word == "free" else nearest(word, ("free", "rate", "seconds", "trace"))
     raise SettingError(f"fleet.links is {text!r}; {hint}")
 
 
@@ -190,6 +217,13 @@ def _two_laws(text: str, rest: str) -> tuple[Law, Law]:
     if len(sides) != 2:
         raise SettingError(f"fleet.links is {text!r}; wanted rate:UP,DOWN in Mbit/s, or rate:LAW/LAW")
     return parse_law(sides[0], "fleet.links"), parse_law(sides[1], "fleet.links")
+
+
+def _two_numbers(text: str, rest: str) -> tuple[float, float]:
+    sides = rest.split(",")
+    if len(sides) != 2 or not all(map(_number, sides)):
+        raise SettingError(f"fleet.links is {text!r}; wanted seconds:UP,DOWN, as in seconds:3,3")
+    return float(sides[0]), float(sides[1])
 
 
 def _pairs(rest: str) -> list[tuple[Trace, Trace]]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.data import Dataset, Partition, catalogue, load, parse_partition, personal_test_sets
+from paceline.data.counting import apportion
 from paceline.data.registry import parse_name
+from paceline.data.schemes import Scheme
+from paceline.data.shares import by_class
 from paceline.errors import PartitionError, SettingError
 from paceline.learn.graph import Ghost, Measure, Model
 from paceline.learn.job import Shards
@@ -19,6 +24,7 @@ from paceline.learn.models import build, default_for
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 from paceline.seeds import address, stream
+from paceline.system.availability import whole_part
 
 NOMINAL_SAMPLES = 60_000
 """Training samples taken for granted in a dry run on a dataset whose published size is not known."""
@@ -37,6 +43,9 @@ class Problem:
     test: tuple[Tensor, Tensor] | None = None
     classes: int = 0
     seed: int = 0
+    public_size: int = 0
+    """Samples that the server holds itself, also in a dry run."""
+    public: tuple[Tensor, Tensor] | None = None
     _flops: dict[tuple[int, int], float] = field(default_factory=dict)
     _recipes: list[LocalSGD] = field(default_factory=list)
     _initial: dict[int, Model] = field(default_factory=dict)
@@ -60,6 +69,19 @@ class Problem:
         """The training data with their owners."""
         assert self.train_shards is not None, "a dry run has no data"
         return self.train_shards
+
+    @cached_property
+    def flipped_shards(self) -> Shards:
+        """The training data with every label y turned into classes-1-y."""
+        return replace(self.shards(), y=flipped_labels(self.shards().y, self.classes))
+
+    def public_data(self) -> tuple[Tensor, Tensor]:
+        """The server's own samples and labels."""
+        if self.public is not None:
+            return self.public
+        if self.public_size:
+            raise SettingError("a dry run reads no data, so there are no public samples to look at")
+        raise SettingError("this needs samples that the server holds; give it some, as in --set public=0.05")
 
     def measure(self, model: Model | Sequence[Model]) -> Measure:
         """The score of one model on the whole test set, or the mean over clients of each one's own on its own."""
@@ -103,27 +125,63 @@ def build_problem(
     seed: int,
     dtype: str = "float32",
     dry: bool = False,
+    public: float = 0.0,
 ) -> Problem:
     """Load, split and check; what cannot be is an error here."""
     scheme = parse_partition(partition)
     spec, _ = parse_name(dataset)
     count = spec.counts[0] if spec.counts else NOMINAL_SAMPLES
-    if dry and (clients > count or not is_here(dataset)):
+    held = public_count(public, count)
+    if dry and (clients > count - held or not is_here(dataset)):
         # Nothing to split, or nobody to split it for: all clients alike, so that any fleet can be tried.
         space = make_space(model, spec.shape, spec.classes, dtype)
-        return Problem(space, dataset, nominal=max(1, count // clients), classes=spec.classes)
+        nominal = max(1, (count - held) // clients)
+        return Problem(space, dataset, nominal=nominal, classes=spec.classes, public_size=held)
     data = load_once(dataset)
     space = make_space(model, data.shape, data.classes, dtype)
     rng = stream(seed, "partition", partition, clients)
-    split = scheme.split(data.y_train, clients, rng, data.group_train)
+    held = public_count(public, len(data.y_train))
+    split = split_rest(scheme, data, clients, rng, public_rows(data.y_train, held, seed))
     if dry:
-        return Problem(space, dataset, split, classes=data.classes)
+        return Problem(space, dataset, split, classes=data.classes, public_size=held)
     if len(split) != clients or split.sizes.min() < 1:
         raise PartitionError(f"{partition} left a client of {clients} without data; lower `clients`")
     tensors = tensors_once(dataset)
     shards = Shards(tensors["x_train"], tensors["y_train"], split.indices, split.offsets)
     test = (tensors["x_test"], tensors["y_test"])
-    return Problem(space, dataset, split, 0, shards, test, data.classes, seed)
+    shown = public_once(dataset, held, seed) if held else None
+    return Problem(space, dataset, split, 0, shards, test, data.classes, seed, held, shown)
+
+
+def public_count(share: float, samples: int) -> int:
+    """How many samples the server holds."""
+    held = whole_part(share, samples)
+    if share and not held:
+        raise SettingError(f"public is {share:g}, less than 1 of {samples} samples; raise it, or set it to 0")
+    return held
+
+
+def public_rows(labels: NDArray[np.int64], held: int, seed: int) -> NDArray[np.int64]:
+    """Rows for the server, sorted: of each class its share, so that the server sees what the clients see together."""
+    if not held:
+        return np.empty(0, np.int64)
+    rng = stream(seed, "public")
+    which, stock = by_class(labels)
+    wanted = apportion(stock.astype(np.float64), held, 0, stock)
+    drawn = [rng.choice(np.flatnonzero(which == c), n, replace=False) for c, n in enumerate(wanted)]
+    return np.sort(np.concatenate(drawn))
+
+
+def split_rest(
+    scheme: Scheme, data: Dataset, clients: int, rng: np.random.Generator, held: NDArray[np.int64]
+) -> Partition:
+    """Split what the server does not hold; the indices are rows of the whole training set all the same."""
+    if not len(held):
+        return scheme.split(data.y_train, clients, rng, data.group_train)
+    rest = np.setdiff1d(np.arange(len(data.y_train)), held, assume_unique=True)
+    groups = None if data.group_train is None else data.group_train[rest]
+    split = scheme.split(data.y_train[rest], clients, rng, groups)
+    return Partition(rest[split.indices], split.offsets)
 
 
 def is_here(name: str) -> bool:
@@ -148,6 +206,22 @@ def tensors_once(name: str) -> dict[str, Tensor]:
         "x_test": torch.from_numpy(data.features("test")),
         "y_test": torch.from_numpy(data.y_test),
     }
+
+
+@lru_cache(maxsize=8)
+def public_once(name: str, held: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The server's samples, shared by all runs with this seed so that scoring on them can be batched together."""
+    tensors = tensors_once(name)
+    rows = torch.from_numpy(public_rows(load_once(name).y_train, held, seed))
+    return tensors["x_train"][rows], tensors["y_train"][rows]
+
+
+@lru_cache(maxsize=4)
+def flipped_labels(labels: Tensor, classes: int) -> Tensor:
+    """Label y as classes-1-y; one tensor for all runs on these labels, so that visits can be batched together."""
+    if labels.is_floating_point():
+        raise SettingError("hostile=label-flip needs classes; these data have numeric targets: use another attack")
+    return classes - 1 - labels
 
 
 @lru_cache(maxsize=16)

@@ -20,6 +20,7 @@ from paceline.learn.job import Score
 from paceline.ledger import Ledger
 from paceline.ledger.directory import RunDirectory
 from paceline.system import build_fleet
+from paceline.worlds.hostile import parse_hostile
 from paceline.worlds.problem import Problem, build_problem
 from paceline.worlds.settings import Settings
 from paceline.worlds.simulation import Simulation
@@ -64,11 +65,13 @@ class Run:
             seed=s.seed,
             dtype=s.executor.dtype,
             dry=self.dry,
+            public=s.public,
         )
         fleet = build_fleet(s.fleet, s.clients, s.seed)
         _check_recipe(s, self.problem)
         ledger = Ledger(keep=self.keep_spans)
-        self.world = Simulation(fleet, self.problem, s.seed, ledger, learning=not self.dry)
+        adversary = parse_hostile(s.hostile, s.clients, s.seed)
+        self.world = Simulation(fleet, self.problem, s.seed, ledger, learning=not self.dry, adversary=adversary)
         self.writer: RunDirectory | None = None
         self.task: asyncio.Task[None] | None = None
         self.done = False
@@ -228,6 +231,7 @@ class Run:
             "seed": self.settings.seed,
             "status": status,
             "error": None if self.failure is None else str(self.failure),
+            "hostile": sorted(self.world.hostile),
             "rounds": self.world.round,
             "time": self.world.now(),
             "visits": totals.visits,
@@ -238,6 +242,10 @@ class Run:
             "joules": totals.joules,
             "idle_share": totals.idle_share,
             "idle_causes": [list(pair) for pair in self.world.ledger.blame()],
+            "distributions": {
+                name: {str(value): count for value, count in sorted(counts.items())}
+                for name, counts in self.world.distributions.items()
+            },
             "notes": [{"time": n.time, "text": n.text, "figures": n.figures} for n in self.world.notes],
             "accuracy": last.get("accuracy"),
             "loss": last.get("loss"),

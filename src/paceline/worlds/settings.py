@@ -45,6 +45,12 @@ class Settings:
     dataset: str = "digits"
     clients: int = 100
     partition: str = "exdir:2,10"
+    public: float = 0.0
+    """Share of the training samples that the server holds itself, for methods that validate or distil there;
+    the clients split the rest."""
+    hostile: str = "none"
+    """Clients that attack, a share of all: ``sign-flip:0.2``, ``scaled:0.2,10`` (the update times 10), ``random:0.2``
+    (noise as long as the update), ``label-flip:0.2``."""
     model: str = "auto"
     """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data."""
     every: int | None = None
@@ -59,6 +65,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(f"{name} is {value}; it must be 1 or more")
+        if not 0 <= self.public < 1:
+            raise SettingError(f"public is {self.public}; wanted a share from 0 to below 1, such as 0.05")
 
 
 SHORTCUTS = ("rounds", "local")

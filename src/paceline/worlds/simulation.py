@@ -10,12 +10,13 @@ import asyncio
 import contextvars
 import math
 import weakref
-from collections import deque
-from collections.abc import Coroutine, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+from torch import Tensor
 
 from paceline.clock import VirtualLoop
 from paceline.errors import Dropped, SettingError
@@ -24,8 +25,9 @@ from paceline.learn.noise import signed
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import Ledger
 from paceline.seeds import Address, address, mix, stream
-from paceline.system import AlwaysOn, Fleet
+from paceline.system import AlwaysOn, Fleet, Leave
 from paceline.worlds.barrier import Activity, book_waits
+from paceline.worlds.hostile import NOBODY, Hostile
 from paceline.worlds.lanes import Lanes
 from paceline.worlds.problem import Problem
 
@@ -59,12 +61,16 @@ class Simulation:
     loop: VirtualLoop = field(default_factory=VirtualLoop)
     server: int = -1
     round: int = 0
+    adversary: Hostile = NOBODY
 
     def __post_init__(self) -> None:
         self.clients = range(self.fleet.size)
         self.pending: list[weakref.ref[Model]] = []
         self.promises: list[tuple[Promise[Any], asyncio.Future[Any] | None]] = []
         self.notes: list[Note] = []
+        self.distributions: dict[str, Counter[int]] = {}
+        self._resuming: set[int] = set()
+        self._served: set[int] = set()
         self._visits: dict[int, int] = {}
         self._free: dict[int, float] = {}
         self._uplink: dict[int, float] = {}
@@ -92,6 +98,19 @@ class Simulation:
         """Training samples of a client."""
         return self.problem.samples(client)
 
+    @property
+    def hostile(self) -> frozenset[int]:
+        """The clients that work against the others."""
+        return self.adversary.clients
+
+    def public(self) -> tuple[Tensor, Tensor]:
+        """The server's own samples and labels."""
+        return self.problem.public_data()
+
+    def public_size(self) -> int:
+        """How many they are, also in a dry run."""
+        return self.problem.public_size
+
     def online(self, client: int) -> bool:
         """Whether a client could start now."""
         return self._steady or self._next_online(client, self.now()) <= self.now()
@@ -115,6 +134,10 @@ class Simulation:
             await hold
         assert promise.result is not None
         return promise.result
+
+    def record(self, name: str, value: int) -> None:
+        """Count a value."""
+        self.distributions.setdefault(name, Counter())[value] += 1
 
     def note(self, text: str, **figures: Any) -> None:
         """Keep a decision for the log and the report."""
@@ -162,7 +185,7 @@ class Simulation:
         if not self._steady:
             start = self._reachable(client, start)
         seconds, joules = self.fleet.compute.cost(client, visit, flops)
-        leave = None if self._steady else self.fleet.availability.leaves(client, visit, start, seconds)
+        leave = None if self._steady else self._leave(client, visit, start, seconds)
         end = start + seconds if leave is None else leave.at
         self._free[client] = end
         round = self.round
@@ -179,6 +202,25 @@ class Simulation:
             raise Dropped(client, leave.at, leave.back)
         return model
 
+    def _leave(self, client: int, visit: int, start: float, seconds: float) -> Leave | None:
+        """Whether a client goes away meanwhile.
+
+        One that vanishes as soon as it has the model does that visit when it is back, and can only vanish so if a
+        model has come since its last visit.
+        """
+        fresh = client in self._served
+        self._served.discard(client)
+        if client in self._resuming:
+            self._resuming.discard(client)
+            return None
+        leave = self.fleet.availability.leaves(client, visit, start, seconds)
+        if leave is not None and leave.at == start:
+            if not fresh:
+                return None
+            self._resuming.add(client)
+            self._visits[client] = visit
+        return leave
+
     def _promise(
         self,
         act: Literal["train", "probe"],
@@ -190,7 +232,7 @@ class Simulation:
     ) -> Model:
         operation = Visit(
             act=act,
-            shards=self.problem.shards(),
+            shards=self.adversary.shards(self.problem, client),
             client=client,
             recipe=recipe,
             lr=recipe.lr_at(self.round),
@@ -201,6 +243,8 @@ class Simulation:
             time=self.loop.time(),
         )
         promise = Model(model.space, None, operation, (model, *extras.values()))
+        if act == "train":
+            promise = self.adversary.upload(client, operation.key, model, promise, extras.get("mask"))
         self.pending.append(weakref.ref(promise))
         return promise
 
@@ -222,6 +266,8 @@ class Simulation:
         elif start > now:
             self.ledger.wait(target, now, start, round, late)
         self.ledger.transfer(source, target, start, end, round, size, joules, lanes)
+        if not self._steady:
+            self._served.add(target)
         # From now on, also where it had to wait: what is booked here is not a barrier's wait, and being away is none.
         self._note(source, now, end)
         self._note(target, now, end)
@@ -275,6 +321,15 @@ class Simulation:
         if when == math.inf:
             raise Dropped(site, self.now(), None)
         return when
+
+    async def wait(self, site: int, event: Awaitable[T], cause: int) -> T:
+        """Await an event and book the time at a site."""
+        begin, round = self.now(), self.round
+        result = await event
+        if self.now() > begin:
+            self.ledger.wait(site, begin, self.now(), round, cause)
+            self._note(site, begin, self.now())
+        return result
 
     # -- side by side -----------------------------------------------------------------------------------------
 

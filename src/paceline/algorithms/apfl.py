@@ -1,0 +1,153 @@
+"""Asynchronous parallel FL: nobody waits for anybody (No One Idles, ICML 2023, Algorithm 1; NI-4 ... NI-8).
+
+A device that contacts the server gets the latest finished model at once; its upload joins the pending ones. Whenever
+the server is free it aggregates all that is pending. Only a device whose last upload is not aggregated yet is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from paceline.algorithms.aggregate import Aggregation
+from paceline.algorithms.base import Dropped, Model, Progress, World, combine, require
+from paceline.learn.recipe import LocalSGD
+
+STALENESS = ("none", "polynomial", "constant")
+
+
+class Upload(NamedTuple):
+    """What a device sends, and the clock of the model it trained from."""
+
+    device: int
+    delta: Model
+    clock: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class APFL:
+    """Every device at its own pace, the server too."""
+
+    rounds: int = 500
+    """Aggregations."""
+    local: LocalSGD = field(default_factory=LocalSGD)
+    aggregation: Aggregation = field(default_factory=Aggregation)
+    staleness: str = "none"
+    """Weights of late updates: none (the paper), ``polynomial:A`` for (1+s)^-A, ``constant:C`` for C if s > 0."""
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        staleness_weight(self.staleness, 1)
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """Devices and aggregator run by themselves; every finished aggregation is progress."""
+        buffer = Buffer(world.initial_model())
+        for device in world.clients:
+            world.spawn(self.device(world, buffer, device))
+        world.spawn(self.aggregator(world, buffer))
+        for _ in range(self.rounds):
+            model, uploads = await buffer.finished.get()
+            yield Progress(model, {"uploads": uploads})
+
+    async def device(self, world: World, buffer: Buffer, device: int) -> None:
+        """Download, train, upload, again and again; after a drop-out from the buffer's present model (NI-8)."""
+        while True:
+            start, clock = buffer.model, buffer.clock
+            try:
+                received = await world.send(start, world.server, device)
+                trained = await world.train(device, received, self.local)
+                delta = await world.send(trained - received, device, world.server)
+            except Dropped as dropped:
+                if dropped.gone:
+                    return
+                continue
+            if not buffer.accepts(device):  # NI-6
+                await world.wait(device, buffer.aggregated(device), world.server)
+            buffer.put(Upload(device, delta, clock))
+
+    async def aggregator(self, world: World, buffer: Buffer) -> None:
+        """NI-7: take all that is pending, work on it, publish; the divisor is the number of devices."""
+        while True:
+            if not buffer.pending:
+                await world.wait(world.server, buffer.arrival(), world.server)
+            await world.settled()  # what arrives at the same instant is aggregated together
+            uploads = buffer.take()
+            await world.work(world.server, self.aggregation.flops(world, buffer.model, len(uploads)))
+            late = [buffer.clock - upload.clock for upload in uploads]
+            for steps in late:
+                world.record("staleness", steps)
+            weighted = [
+                upload.delta * staleness_weight(self.staleness, steps)
+                for upload, steps in zip(uploads, late, strict=True)
+            ]
+            centre = self.aggregation.centre(world, buffer.model, weighted)
+            share = len(uploads) / len(world.clients)
+            buffer.publish(combine([(1.0, buffer.model), (share, centre)]), uploads)
+
+
+class Buffer:
+    """The server's model, the uploads that wait, and the devices that wait for theirs to be aggregated."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.clock = 0
+        """Uploads aggregated so far."""
+        self.pending: list[Upload] = []
+        self.finished: asyncio.Queue[tuple[Model, int]] = asyncio.Queue()
+        self._unaggregated: set[int] = set()
+        self._held: dict[int, asyncio.Event] = {}
+        self._arrival = asyncio.Event()
+
+    def accepts(self, device: int) -> bool:
+        """Whether the device's previous upload has been aggregated."""
+        return device not in self._unaggregated
+
+    async def aggregated(self, device: int) -> None:
+        """Until it has."""
+        await self._held.setdefault(device, asyncio.Event()).wait()
+
+    async def arrival(self) -> None:
+        """Until something is pending."""
+        await self._arrival.wait()
+
+    def put(self, upload: Upload) -> None:
+        """An upload joins the pending ones; at most one of each device is not aggregated yet (NI-6)."""
+        assert upload.device not in self._unaggregated
+        self._unaggregated.add(upload.device)
+        self.pending.append(upload)
+        self._arrival.set()
+
+    def take(self) -> list[Upload]:
+        """All that is pending."""
+        taken, self.pending = self.pending, []
+        self._arrival.clear()
+        return taken
+
+    def publish(self, model: Model, uploads: list[Upload]) -> None:
+        """A finished aggregation: the new model, the clock, and the devices that were held."""
+        self.model = model
+        self.clock += len(uploads)
+        for upload in uploads:
+            self._unaggregated.discard(upload.device)
+            if (held := self._held.pop(upload.device, None)) is not None:
+                held.set()
+        self.finished.put_nowait((model, len(uploads)))
+
+
+def staleness_weight(text: str, steps: int) -> float:
+    """The weight of an update that is so many aggregated uploads late."""
+    word, _, number = text.partition(":")
+    try:
+        value = float(number) if number else 1.0
+    except ValueError:
+        value = -1.0
+    require(
+        word in STALENESS and value >= 0 and (word == "none") == (not number),
+        f"staleness is {text!r}; wanted none, polynomial:A or constant:C with a number of 0 or more",
+    )
+    if word == "polynomial":
+        return float((1.0 + steps) ** -value)
+    return value if word == "constant" and steps > 0 else 1.0

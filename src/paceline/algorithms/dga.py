@@ -1,0 +1,88 @@
+"""DGA, delayed gradient averaging: devices train on while their updates travel (Zhu et al., NeurIPS 2021).
+
+A device does not wait for the average: it makes extra local steps from its own model, and when the average arrives it
+puts it in the place of its own contribution: w <- w + (mean update - own update).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.algorithms.aggregate import Aggregation
+from paceline.algorithms.base import Dropped, Model, Progress, World, combine, require, train_when_back
+from paceline.learn.recipe import LocalSGD
+
+
+@dataclass(frozen=True, kw_only=True)
+class DGA:
+    """Extra local training during communication, with correction."""
+
+    rounds: int = 100
+    local: LocalSGD = field(default_factory=LocalSGD)
+    aggregation: Aggregation = field(default_factory=Aggregation)
+    extra: bool = True
+    """Whether devices train once more while they would wait; without it this is FedAvg."""
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """The server's model is the sum of all averages; every device is ahead of it by its own extra steps."""
+        model = world.initial_model()
+        ahead: dict[int, Model] = {}
+        for _ in range(self.rounds):
+            begin = [self.train(world, device, model, ahead.get(device)) for device in world.clients]
+            trained = dict(zip(world.clients, await world.gather(begin), strict=True))
+            there = {device: own for device, own in trained.items() if own is not None}
+            # From here on transfers, server and extra training run side by side.
+            branches: list[Any] = [self.exchange(world, model, there)]
+            if self.extra:
+                branches += [
+                    self.go_on(world, device, combine([(1.0, model), (1.0, own)])) for device, own in there.items()
+                ]
+            model, *further = await world.gather(branches)
+            ahead = {device: one for device, one in zip(there, further, strict=False) if one is not None}
+            yield Progress(model, {"uploads": len(there)})
+
+    async def train(self, world: World, device: int, model: Model, ahead: Model | None) -> Model | None:
+        """From the corrected model, w = server's model + own extra steps; all own movement since the last upload."""
+        start = model if ahead is None else combine([(1.0, model), (1.0, ahead)])
+        try:
+            return combine([(1.0, await train_when_back(world, device, start, self.local)), (-1.0, model)])
+        except Dropped:
+            return None
+
+    async def exchange(self, world: World, model: Model, updates: dict[int, Model]) -> Model:
+        """All updates up, the server's work, the average down."""
+        sent = await world.gather(self.upload(world, device, update) for device, update in updates.items())
+        arrived = [update for update in sent if update is not None]
+        await world.work(world.server, self.aggregation.flops(world, model, len(arrived)))
+        if arrived:
+            centre = self.aggregation.centre(world, model, arrived)
+            model = combine([(1.0, model), (len(arrived) / len(world.clients), centre)])
+        await world.gather(self.download(world, device, model) for device in updates)
+        return model
+
+    async def upload(self, world: World, device: int, update: Model) -> Model | None:
+        """The update, unless its device is gone."""
+        try:
+            return await world.send(update, device, world.server)
+        except Dropped:
+            return None
+
+    async def download(self, world: World, device: int, model: Model) -> None:
+        """The average, unless the device is gone."""
+        try:
+            await world.send(model, world.server, device)
+        except Dropped:
+            return
+
+    async def go_on(self, world: World, device: int, model: Model) -> Model | None:
+        """One more visit meanwhile: the movement it makes."""
+        try:
+            return combine([(1.0, await world.train(device, model, self.local)), (-1.0, model)])
+        except Dropped:
+            return None

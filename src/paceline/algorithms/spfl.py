@@ -1,0 +1,65 @@
+"""Synchronous parallel FL: the server sends before it aggregates (No One Idles, ICML 2023; NI-1 ... NI-3).
+
+In round t the devices train on the model of round t-1 while the server aggregates what they sent before. When all
+uploads are in and that aggregation is done, the new model goes out. So a round takes the longer of the two, and
+updates come one round late: w(t+1) = w(t) + mean of the updates made from w(t-1), with w(1) = w(0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from paceline.algorithms.aggregate import Aggregation
+from paceline.algorithms.base import Dropped, Model, Progress, World, combine, mean, require, train_when_back
+from paceline.learn.recipe import LocalSGD
+
+
+@dataclass(frozen=True, kw_only=True)
+class SPFL:
+    """All devices in every round, the server at work meanwhile."""
+
+    rounds: int = 100
+    local: LocalSGD = field(default_factory=LocalSGD)
+    aggregation: Aggregation = field(default_factory=Aggregation)
+    aggregate: Literal["deltas", "models"] = "deltas"
+    """Add updates to the latest model (Eq. 3), or average models as the reference code does: two chains of models
+    that never meet, since even rounds then know nothing of odd ones (NI-E6)."""
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """Devices and server side by side, round by round."""
+        held = world.initial_model()
+        sent: Sequence[Model] = ()
+        for _ in range(self.rounds):
+            work: list[Any] = [self.train(world, device, held) for device in world.clients]
+            *arrived, newest = await world.gather([*work, self.add(world, held, sent)])
+            sent = [upload for upload in arrived if upload is not None]
+            for _ in sent:
+                world.record("staleness", 1)
+            held = newest
+            yield Progress(held, {"uploads": len(sent)})
+
+    async def train(self, world: World, device: int, held: Model) -> Model | None:
+        """NI-1: download, train, upload; a device that goes away is waited for, one that is gone for good is not."""
+        try:
+            received = await world.send(held, world.server, device)
+            trained = await train_when_back(world, device, received, self.local)
+            upload = trained - received if self.aggregate == "deltas" else trained
+            return await world.send(upload, device, world.server)
+        except Dropped:
+            return None
+
+    async def add(self, world: World, held: Model, sent: Sequence[Model]) -> Model:
+        """NI-3: the server makes the next model of what it got in the round before."""
+        if not sent:
+            return held
+        await world.work(world.server, self.aggregation.flops(world, held, len(sent)))
+        if self.aggregate == "models":
+            return mean(sent)
+        centre = self.aggregation.centre(world, held, sent)
+        return combine([(1.0, held), (len(sent) / len(world.clients), centre)])

@@ -1,0 +1,99 @@
+"""What overlapping gains: the shares of time that servers and devices work and are idle, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from paceline.report.parties import Parties, Party
+from paceline.report.tables import mean_cell, table
+from paceline.report.text import MISSING, percent, seconds, site, tag, words
+
+Figure = Callable[[Parties], float | None]
+
+_DEFINITION = (
+    "Shares of the time engaged, which for every party of every algorithm is the time from its own first span to its"
+    " own last one."
+)
+_SERVER = (
+    " A server is idle while it does no work such as aggregating or screening. Transfers are not its work: the column"
+    " “neither works nor transfers” counts them as if they were."
+)
+_DEVICE = (
+    " A device is idle while it neither computes nor transfers, whether it waits for others, was not asked or is"
+    " away; the “idle” of the first table counts only waits booked while it took part."
+)
+_NO_WORK = " No server did any work that takes time in these runs."
+
+
+def _of_servers(figure: Callable[[Party], float | None]) -> Figure:
+    return lambda parties: figure(parties.servers) if parties.servers else None
+
+
+def _of_devices(figure: Callable[[Party], float | None]) -> Figure:
+    return lambda parties: figure(parties.devices) if parties.devices else None
+
+
+_SERVER_COLUMNS: tuple[tuple[str, Figure], ...] = (
+    ("server works", _of_servers(lambda party: party.share(party.work))),
+    ("server idle", _of_servers(lambda party: party.idle(party.work))),
+    ("server neither works nor transfers", _of_servers(lambda party: party.idle(party.busy))),
+)
+_DEVICE_COLUMNS: tuple[tuple[str, Figure], ...] = (
+    ("devices train", _of_devices(lambda party: party.share(party.train))),
+    ("devices idle", _of_devices(lambda party: party.idle(party.busy))),
+)
+
+
+def shares(found: Sequence[tuple[str, Sequence[Parties]]]) -> str:
+    """One row per algorithm, given as its name and the parties of its seeds, and what the figures mean."""
+    every = [parties for _, seeds in found for parties in seeds]
+    works = any(parties.servers and parties.servers.work > 0 for parties in every)
+    columns = (*(_SERVER_COLUMNS if works else ()), *_DEVICE_COLUMNS)
+    titles = ["algorithm", *(title for title, _ in columns), "device idle longest"]
+    rows = []
+    for name, seeds in found:
+        cells = [name, *(_mean(seeds, figure) for _, figure in columns), _longest(seeds)]
+        rows.append("".join(words("td", cell) for cell in cells))
+    text = _DEFINITION + (_SERVER if works else _NO_WORK) + _DEVICE
+    return table([words("th", title) for title in titles], rows) + words("p", text, class_="note")
+
+
+def details(parties: Parties) -> str:
+    """The seconds behind the shares, of one run."""
+    head = [words("th", title) for title in ("", "engaged", "busy", "waiting", "idle share")]
+    rows = []
+    if (servers := parties.servers) is not None:
+        name = "server" if servers.sites == 1 else f"{servers.sites} servers"
+        rows.append(_row(f"{name}: work", servers, servers.work))
+        rows.append(_row(f"{name}: work and transfers", servers, servers.busy))
+    if (devices := parties.devices) is not None:
+        many = f"{devices.sites:,} devices together"
+        rows.append(_row(many if devices.sites > 1 else "1 device", devices, devices.busy))
+    for what, one in (("busiest", parties.busiest), ("idle longest", parties.idlest)):
+        if one is not None:
+            rows.append(_row(f"{what}: {site(one[0])}", one[1], one[1].busy))
+    return table(head, rows)
+
+
+def _row(name: str, party: Party, busy: float) -> str:
+    cells = (seconds(party.engaged), seconds(busy), seconds(party.waiting), percent(party.idle(busy)))
+    return words("td", name) + "".join(words("td", cell) for cell in cells)
+
+
+def _mean(seeds: Sequence[Parties], figure: Figure) -> str:
+    values = [value for parties in seeds if (value := figure(parties)) is not None]
+    return mean_cell(values, percent) if values else MISSING
+
+
+def _longest(seeds: Sequence[Parties]) -> str:
+    """The share of the device idle longest; it has a name only within one run."""
+    ones = [parties.idlest for parties in seeds if parties.idlest is not None]
+    values = [share for _, party in ones if (share := party.idle(party.busy)) is not None]
+    if not values:
+        return MISSING
+    return f"{site(ones[0][0])}: {percent(values[0])}" if len(seeds) == 1 else mean_cell(values, percent)
+
+
+def beside(*parts: str) -> str:
+    """Parts next to each other where the screen is wide enough."""
+    return tag("div", "".join(tag("div", part) for part in parts if part), class_="pair")

@@ -1,0 +1,270 @@
+"""SPFL, APFL, DGA and MIFA: their times by hand, and their recursions on a quadratic (NI-1 ... NI-8)."""
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.algorithms.apfl import APFL, Buffer, staleness_weight
+from paceline.algorithms.dga import DGA
+from paceline.algorithms.mifa import MIFA
+from paceline.algorithms.psfl import PSFL
+from paceline.algorithms.spfl import SPFL
+from paceline.errors import SettingError
+from paceline.learn.executor import Executor
+from paceline.learn.recipe import LocalSGD
+from paceline.learn.reference import ReferenceTrainer
+from paceline.ledger import Ledger
+from paceline.system import AlwaysOn, Fleet, FreeServer
+from paceline.system.availability import Leave
+from paceline.system.server import ConstantServer
+from paceline.worlds.problem import Problem
+from paceline.worlds.simulation import Simulation
+from tests.algorithms.test_psfl import quadratic_world
+from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, spans
+
+TL, TC, TW, TG = 19.0, 6.0, 38.0, 19.0
+
+
+class FirstVanish:
+    """In every visit the same two devices vanish as soon as they have the model."""
+
+    def next_online(self, device, now):
+        return now
+
+    def leaves(self, device, visit, start, seconds):
+        return Leave(start, start + TW) if device < 2 else None
+
+
+def paper_world(*, stragglers=True, server=TG, times=TL, devices=10, learning=False):
+    fleet = Fleet(
+        size=devices,
+        compute=Table([times] * devices if isinstance(times, float) else times),
+        links=FixedLinks(TC / 2),
+        availability=FirstVanish() if stragglers else AlwaysOn(),
+        server=ConstantServer(server) if server else FreeServer(),
+    )
+    return Simulation(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=learning)
+
+
+FEDAVG = PSFL(rounds=6, width=10, length=1, sampler="uniform", stragglers="wait")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "per_round"),
+    [
+        (FEDAVG, TL + TC + TW + TG),
+        (DGA(rounds=6), TL + TC + TW + TG),
+        (SPFL(rounds=6), max(TL + TC + TW, TG)),
+    ],
+    ids=["fedavg", "dga", "spfl"],
+)
+def test_rounds_take_what_the_closed_form_says(algorithm, per_round):
+    times = follow(paper_world(), algorithm)
+    assert np.diff(times) == pytest.approx([per_round] * 5)
+    assert times[0] <= per_round
+
+
+def test_mifa_waits_for_stragglers_in_the_first_round_only():
+    times = follow(paper_world(), MIFA(rounds=6))
+    assert times[0] == pytest.approx(TL + TC + TW + TG)
+    assert np.diff(times) == pytest.approx([TL + TC + TG] * 5)
+
+
+def test_a_slow_server_sets_the_pace_of_spfl():
+    """NI-E2: max(T_l + T_c + T_w, T_g), not max(T_l + T_c, T_g) + T_w."""
+    times = follow(paper_world(server=100.0), SPFL(rounds=5))
+    assert np.diff(times) == pytest.approx([100.0] * 4)
+
+
+def test_in_spfl_the_server_works_while_devices_train():
+    world = paper_world(stragglers=False)
+    follow(world, SPFL(rounds=3))
+    works = spans(world, "start", "end", kinds=["work"])
+    assert works == [(25.0, 44.0), (50.0, 69.0)]  # in the second and third round, from their beginning
+
+
+def cycle(world, rounds=400):
+    """Mean virtual time between two uploads of a device."""
+    follow(world, APFL(rounds=rounds))
+    ends = defaultdict(list)
+    for site, end in spans(world, "site", "end", kinds=["train"]):
+        ends[site].append(end)
+    return np.mean([np.diff(v[5:]).mean() for v in ends.values()])
+
+
+@pytest.mark.parametrize(("a", "g", "simulated"), [(25.0, 10.0, 25.1), (25.0, 19.0, 28.6), (25.0, 40.0, 40.1)])
+def test_the_cycle_of_apfl_lies_between_its_bounds(a, g, simulated):
+    """NI-E7: max(a, g) <= cycle <= max(a, 2g); near the values of an independent event simulation."""
+    rng = np.random.default_rng(0)
+    jittered = [list(rng.normal(a - TC, 0.4, 200)) for _ in range(10)]
+    found = cycle(paper_world(stragglers=False, server=g, times=jittered))
+    assert max(a, g) - 0.2 <= found <= max(a, 2 * g)
+    assert found == pytest.approx(simulated, abs=1.5)
+
+
+def test_devices_in_step_are_aggregated_together():
+    """Arrivals at one instant are coalesced: ten equal devices make one aggregation a cycle."""
+    world = paper_world(stragglers=False, server=10.0)
+    times = follow(world, APFL(rounds=5))
+    assert np.diff(times) == pytest.approx([25.0] * 4)
+    assert world.distributions["staleness"] == Counter({0: 10, 10: 40})
+
+
+def test_a_held_device_is_booked_as_waiting_for_the_server():
+    world = paper_world(stragglers=False, server=60.0)
+    follow(world, APFL(rounds=4))
+    waits = spans(world, "site", "peer", kinds=["wait"])
+    assert (3, -1) in waits
+
+
+def test_a_device_that_vanishes_rejoins_with_the_present_model():
+    world = paper_world(server=10.0)
+    follow(world, APFL(rounds=40))
+    trained = Counter(site for (site,) in spans(world, "site", kinds=["train"]))
+    assert trained[0] > 3  # NI-8
+    assert trained[5] > trained[0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    times=st.lists(st.floats(0.5, 30.0), min_size=2, max_size=8),
+    server=st.sampled_from([0.0, 0.3, 5.0, 60.0]),
+)
+def test_at_most_one_unaggregated_upload_per_device(times, server):
+    """NI-6 under random schedules; the clock counts every upload once."""
+    seen = []
+
+    class Watched(Buffer):
+        def put(self, upload):
+            waiting = [one.device for one in self.pending]
+            assert upload.device not in waiting
+            super().put(upload)
+            seen.append(upload.device)
+
+    import paceline.algorithms.apfl as module
+
+    original, module.Buffer = module.Buffer, Watched
+    try:
+        world = paper_world(stragglers=False, server=server, times=[float(t) for t in times], devices=len(times))
+        follow(world, APFL(rounds=30))
+    finally:
+        module.Buffer = original
+    assert sum(world.distributions["staleness"].values()) <= len(seen)
+
+
+def values(world, algorithm):
+    """The models of all Progress, computed one at a time."""
+
+    async def main():
+        models = []
+        async for progress in algorithm.run(world):
+            world.round += 1
+            models.append(progress.model)
+        return models
+
+    models = world.loop.run_until_complete(main())
+    world.loop.stop_tasks()
+    Executor(ReferenceTrainer()).run(models)
+    return [model.value.numpy() for model in models]
+
+
+CENTRES = np.random.default_rng(1).normal(size=(4, 3))
+LOCAL = LocalSGD(lr=0.3, batch=1, steps=1, loss="squared")
+
+
+def test_spfl_is_one_round_late():
+    """w(t+1) = w(t) + mean of -lr (w(t-1) - c_i), w(1) = w(0) (Eq. 3, Eq. 7)."""
+    world = quadratic_world(CENTRES)
+    before = now = world.initial_model().value.numpy()
+    expected = []
+    for t in range(7):
+        if t:
+            before, now = now, now - 0.3 * (before - CENTRES.mean(axis=0))
+        expected.append(now)
+    got = values(world, SPFL(rounds=7, local=LOCAL))
+    assert np.stack(got) == pytest.approx(np.stack(expected), abs=1e-12)
+
+
+def test_averaging_models_makes_two_chains_that_never_meet():
+    """NI-E6: with aggregate="models", even and odd rounds are two FedAvg runs from the same start."""
+    world = quadratic_world(CENTRES)
+    x = world.initial_model().value.numpy()
+    chain = [x]
+    for _ in range(4):
+        chain.append(chain[-1] - 0.3 * (chain[-1] - CENTRES.mean(axis=0)))
+    got = values(world, SPFL(rounds=8, local=LOCAL, aggregate="models"))
+    assert np.stack(got[0::2]) == pytest.approx(np.stack(chain[:4]), abs=1e-12)
+    assert np.stack(got[1::2]) == pytest.approx(np.stack(chain[1:5]), abs=1e-12)
+
+
+def test_apfl_divides_by_the_number_of_devices():
+    """Four equal devices, free server: each cycle adds a quarter of every update, made from the model before."""
+    world = quadratic_world(CENTRES)
+    first, second = values(world, APFL(rounds=2, local=LOCAL))
+    x = world.initial_model().value.numpy()
+    step = -0.3 * (x - CENTRES.mean(axis=0))
+    assert first == pytest.approx(x + step, abs=1e-12)
+    assert second == pytest.approx(first + step, abs=1e-12)  # replied before they were aggregated: from x again
+
+
+def test_mifa_adds_the_mean_of_all_memories():
+    """Device 0 leaves after the first round: its first update counts again and again."""
+
+    class Leaves:
+        def next_online(self, device, now):
+            return now
+
+        def leaves(self, device, visit, start, seconds):
+            return Leave(start + seconds / 2, float("inf")) if device == 0 and visit >= 1 else None
+
+    world = quadratic_world(CENTRES)
+    object.__setattr__(world.fleet, "availability", Leaves())
+    world.__post_init__()
+    got = values(world, MIFA(rounds=3, local=LOCAL))
+    x = world.initial_model().value.numpy()
+    memory = -0.3 * (x - CENTRES)
+    expected = []
+    for _ in range(3):
+        memory[1:] = -0.3 * (x - CENTRES[1:])
+        x = x + memory.mean(axis=0)
+        expected.append(x)
+    assert np.stack(got) == pytest.approx(np.stack(expected), abs=1e-12)
+
+
+def test_dga_corrects_its_own_contribution():
+    """w = server's model + own extra steps; what is uploaded is all own movement since the last upload."""
+    world = quadratic_world(CENTRES)
+    x = world.initial_model().value.numpy()
+    extra = np.zeros_like(CENTRES)
+    expected = []
+    for _ in range(3):
+        w = x + extra
+        trained = w - 0.3 * (w - CENTRES)
+        own = trained - x
+        extra = -0.3 * ((x + own) - CENTRES)
+        x = x + own.mean(axis=0)
+        expected.append(x)
+    assert np.stack(values(world, DGA(rounds=3, local=LOCAL))) == pytest.approx(np.stack(expected), abs=1e-12)
+
+
+def test_without_extra_steps_dga_is_fedavg():
+    fedavg = PSFL(rounds=3, width=4, length=1, sampler="uniform", local=LOCAL)
+    plain = values(quadratic_world(CENTRES), DGA(rounds=3, local=LOCAL, extra=False))
+    assert np.stack(plain) == pytest.approx(np.stack(values(quadratic_world(CENTRES), fedavg)), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "steps", "weight"),
+    [("none", 5, 1.0), ("polynomial:0.5", 3, 0.5), ("constant:0.3", 2, 0.3), ("constant:0.3", 0, 1.0)],
+)
+def test_staleness_weights(text, steps, weight):
+    assert staleness_weight(text, steps) == pytest.approx(weight)
+
+
+@pytest.mark.parametrize("text", ["linear", "polynomial", "polynomial:x", "constant:-1", "none:2"])
+def test_unknown_staleness_is_refused(text):
+    with pytest.raises(SettingError, match="staleness is"):
+        APFL(staleness=text).check(10)
