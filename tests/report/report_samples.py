@@ -37,3 +37,24 @@ def federated_spans(clients, rounds, seed):
         rows.append((-1, "work", 0, done - 0.5, done, turn, 0.0, 1e7, math.nan, NOBODY))
         now = done
     return rows
+
+
+def span(site, kind, start, end, round=0, peer=NOBODY, lane=0):
+    """One row without costs."""
+    return (site, kind, lane, start, end, round, 0.0, 0.0, 0.0, peer)
+
+
+def overlapped_spans(overlap, slow=6.0, rounds=4, work=4.0):
+    """Two devices that train for ``slow`` and for 3 seconds, and a server whose work holds them up or does not."""
+    rows, now = [], 0.0
+    for turn in range(rounds):
+        done = now + slow
+        rows += [
+            span(0, "train", now, done, turn),
+            span(1, "train", now, now + 3.0, turn),
+            span(1, "wait", now + 3.0, done, turn, peer=0),
+            span(-1, "receive", now, now, turn, peer=0),
+            span(-1, "work", done, done + work, turn),
+        ]
+        now = done if overlap else done + work
+    return rows

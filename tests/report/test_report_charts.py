@@ -7,11 +7,12 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from report_samples import span
 from scipy import stats
 
 from paceline.report.charts import Series, interval, line_chart, mean_series
 from paceline.report.gantt import describe, gantt, sample
-from paceline.report.spans import NOBODY, Idling
+from paceline.report.spans import COLUMNS, NOBODY, Idling, Window
 from paceline.report.tables import causes
 from paceline.report.text import number, percent, seconds, site, size, spread, tag, ticks, words
 
@@ -133,6 +134,39 @@ def test_bars_are_cut_at_the_window():
     cut = type(window)(begin=2.0, end=4.0, columns=window.columns, sites=window.sites, active=4)
     right = max(float(bar.get("x")) + float(bar.get("width")) for bar in bars(gantt(cut), "train")[:3])
     assert right <= 1120
+
+
+def window_of(rows, sites, end):
+    columns = {name: np.array(column) for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True)}
+    return Window(begin=0.0, end=end, columns=columns, sites=sites, active=len(sites))
+
+
+def texts(svg):
+    return [node.text for node in ET.fromstring(svg).iter("text")]
+
+
+def test_the_work_of_a_server_has_a_row_without_its_transfers():
+    rows = [span(-1, "work", 0.0, 5.0), *(span(-1, "receive", 0.0, 1.0, lane=lane) for lane in range(4))]
+    rows.append(span(0, "train", 0.0, 5.0))
+    svg = gantt(window_of(rows, (-1, 0), 5.0))
+    assert texts(svg)[-4:-1] == ["server", "transfers", "client 0"]
+    (work,), (train,) = bars(svg, "work"), bars(svg, "train")
+    assert work.get("height") == train.get("height")
+    bottom = float(work.get("y")) + float(work.get("height"))
+    assert all(bottom < float(bar.get("y")) < float(train.get("y")) for bar in bars(svg, "receive"))
+    assert "transfers" not in texts(gantt(window_of(rows[1:], (-1, 0), 5.0)))
+
+
+def test_rows_end_where_the_run_ends():
+    window = window_of([span(0, "train", 0.0, 5.0)], (0, 1), 20.0)
+    svg = gantt(window, 10.0)
+    lanes = [node for node in ET.fromstring(svg).iter("rect") if node.get("class") == "lane"]
+    whole = [node for node in ET.fromstring(gantt(window)).iter("rect") if node.get("class") == "lane"]
+    assert len(lanes) == len(whole) == 2  # also the site that did nothing
+    for cut, full in zip(lanes, whole, strict=True):
+        assert float(cut.get("width")) == pytest.approx(float(full.get("width")) / 2)
+    assert "the run ends" in texts(svg)
+    assert "the run ends" not in texts(gantt(window, 20.0)) + texts(gantt(window))
 
 
 def test_the_sample_is_a_file_of_its_own(tmp_path):

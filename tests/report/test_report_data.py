@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from report_samples import NOBODY, SCHEMA, federated_spans, write_spans
+from report_samples import NOBODY, SCHEMA, federated_spans, overlapped_spans, span, write_spans
 
 from paceline.errors import DataError
 from paceline.report import spans as spans_module
 from paceline.report.runs import common_settings, group_runs, load_run
-from paceline.report.spans import MAX_SPANS, read_idling, read_window
+from paceline.report.spans import MAX_SPANS, SHARED_SPANS, read_idling, read_window, read_windows
 
 
 def test_a_run_is_read_with_its_settings_metrics_and_figures(write_run):
@@ -116,6 +116,66 @@ def test_short_rounds_widen_the_window_and_many_spans_shorten_it(tmp_path):
     window = read_window(tmp_path / "many.parquet")
     assert len(window.columns["start"]) == MAX_SPANS
     assert window.end == MAX_SPANS
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A function that writes several spans files and returns their paths."""
+
+    def write(*several):
+        paths = [tmp_path / f"{place}.parquet" for place in range(len(several))]
+        for path, rows in zip(paths, several, strict=True):
+            write_spans(path, rows)
+        return paths
+
+    return write
+
+
+def test_several_runs_show_the_time_of_the_slowest(files):
+    paths = files(overlapped_spans(False, rounds=50), overlapped_spans(True, rounds=50))
+    slow, fast = read_windows(paths)
+    # 150 spans are 30 rounds here: 300 s with barriers, of which the other run needs 180 s.
+    assert (slow.begin, slow.end) == (fast.begin, fast.end) == (0.0, 300.0)
+    assert slow.columns["round"].max() == 29
+    assert fast.columns["round"].max() == 49
+
+
+def test_few_devices_have_the_same_rows_everywhere(files):
+    """Also a device that one of the runs leaves alone."""
+    one = [span(k, "train", 0.0, 5.0) for k in (0, 3)]
+    two = [span(k, "train", 0.0, 5.0) for k in range(11)] + [span(-1, "work", 5.0, 6.0)]
+    for window in read_windows(files(one, two)):
+        assert window.sites == (-1, *range(11))
+    crowd = [span(k, "train", 0.0, 5.0) for k in range(13)]
+    first, second = read_windows(files(one, crowd))
+    assert first.sites == (0, 3)
+    assert second.sites == tuple(range(13))
+
+
+def test_with_many_devices_several_charts_have_fewer_rows(files):
+    crowd = [span(k, "train", 0.0, 1.0 + k) for k in range(60)] + [span(-1, "work", 0.0, 0.5)]
+    (alone,) = read_windows(files(crowd))
+    assert (len(alone.sites), alone.active) == (40, 61)
+    for window in read_windows(files(crowd, crowd)):
+        assert window.sites == (-1, *range(41, 60))
+
+
+def test_one_that_has_too_much_to_draw_shortens_all(files):
+    """Rows go first (30 devices become 12), then time; and it stays the same time in all charts."""
+    busy = [span(k, "train", float(t), t + 1.0, t) for t in range(2000) for k in range(30)]
+    calm = [span(0, "train", 50.0 * t, 50.0 * t + 50.0, t) for t in range(40)]
+    many, few = read_windows(files(busy, calm))
+    limit = SHARED_SPANS // 2
+    assert len(many.sites) == 12
+    assert many.end == few.end == limit / 12
+    assert len(many.columns["start"]) == limit
+    assert few.columns["start"].max() < few.end
+
+
+def test_a_run_without_spans_in_the_time_of_the_others_has_no_window(files):
+    paths = files([], [span(0, "train", 0.0, 5.0)], [span(0, "train", 9.0, 10.0)])
+    assert [window and window.end for window in read_windows(paths, 0.0, 6.0)] == [None, 6.0, None]
+    assert read_windows(paths[:1]) == [None]
 
 
 def test_a_long_file_is_filtered_on_read(tmp_path, monkeypatch):

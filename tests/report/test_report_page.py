@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from report_samples import overlapped_spans, write_spans
 
 from paceline.errors import DataError
 from paceline.report.page import write_report
@@ -110,6 +111,32 @@ def test_a_window_can_be_asked_for(write_run, tmp_path):
     assert "virtual time 10 to 20 s" in text
     empty = write_report([write_run(seed=1)], tmp_path / "empty.html", window=(1e6, 2e6)).read_text()
     assert "no spans in this time" in empty
+
+
+def test_overlap_is_seen_in_one_time_and_one_table(write_run, tmp_path):
+    paths = [write_run("fedavg", 0), write_run("spfl", 0)]
+    for path, overlap in zip(paths, (False, True), strict=True):
+        write_spans(path / "spans.parquet", overlapped_spans(overlap))
+        summary = json.loads((path / "summary.json").read_text()) | {"time": 28.0 if overlap else 40.0}
+        (path / "summary.json").write_text(json.dumps(summary))
+    out = write_report(paths, tmp_path / "report.html")
+    parsed(out)
+    text = out.read_text()
+    assert text.count("virtual time 0 to 40 s") == 2
+    assert text.count("the run ends at 28 s") == 1
+    assert "All charts show the same stretch of virtual time." in text
+    assert "<td>fedavg</td><td>40.0 %</td><td>60.0 %</td>" in text
+    assert "<td>spfl</td><td>57.1 %</td><td>42.9 %</td>" in text
+    assert text.count("2 devices together") == 2
+
+
+def test_empty_spans_have_no_chart_and_no_shares(write_run, tmp_path):
+    path = write_run()
+    write_spans(path / "spans.parquet", [])
+    out = write_report([path], tmp_path / "report.html")
+    parsed(out)
+    assert "no spans in this time" in out.read_text()
+    assert "Who works" not in out.read_text()
 
 
 def test_the_same_directory_twice_counts_once_and_none_is_an_error(write_run, tmp_path):

@@ -264,12 +264,14 @@ def test_a_straggler_does_the_same_visit_when_it_is_back():
     log = []
 
     async def main():
-        for _ in range(6):
-            try:
-                await world.train(0, world.initial_model(), LOCAL)
-                log.append(("trained", world.now()))
-            except Dropped as dropped:
-                log.append(("left", dropped.at, dropped.back))
+        for _ in range(3):
+            received = await world.send(world.initial_model(), world.server, 0)
+            for _ in range(2):
+                try:
+                    await world.train(0, received, LOCAL)
+                    log.append(("trained", world.now()))
+                except Dropped as dropped:
+                    log.append(("left", dropped.at, dropped.back))
 
     play(world, main())
     assert log == [
@@ -283,6 +285,31 @@ def test_a_straggler_does_the_same_visit_when_it_is_back():
     assert world.ledger.totals().visits == 3
 
 
+def test_a_straggler_that_is_sent_a_newer_model_while_away_does_not_vanish_again():
+    world = dry_world([[1.0, 2.0]], availability=Stragglers(1.0, 10.0, size=1, seed=0))
+
+    async def main():
+        received = await world.send(world.initial_model(), world.server, 0)
+        with pytest.raises(Dropped):
+            await world.train(0, received, LOCAL)
+        newer = await world.send(world.initial_model(), world.server, 0)
+        await world.train(0, newer, LOCAL)
+        return world.now()
+
+    assert play(world, main()) == 11.0
+
+
+def test_nobody_vanishes_with_a_model_that_did_not_just_come():
+    """Local steps that go on from one's own model are no chance to vanish."""
+    world = dry_world([[1.0, 2.0]], availability=Stragglers(1.0, 10.0, size=1, seed=0))
+
+    async def main():
+        await world.train(0, await world.train(0, world.initial_model(), LOCAL), LOCAL)
+        return world.now()
+
+    assert play(world, main()) == 3.0
+
+
 def test_a_straggler_learns_what_it_would_have_learned():
     """The visit's draws are those of its number, so that stragglers change who is late and not what is trained."""
     late = digits_world()
@@ -290,9 +317,10 @@ def test_a_straggler_learns_what_it_would_have_learned():
     late._steady = False
 
     async def main():
+        received = await late.send(late.initial_model(), late.server, 0)
         with pytest.raises(Dropped):
-            await late.train(0, late.initial_model(), LOCAL)
-        return await late.train(0, late.initial_model(), LOCAL)
+            await late.train(0, received, LOCAL)
+        return await late.train(0, received, LOCAL)
 
     model = learn(late, main())
     Executor(ReferenceTrainer()).run([model])
@@ -323,5 +351,6 @@ def test_a_run_with_stragglers_from_words():
     run = Run(make_settings("fedavg", words), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None
-    cut = parse_availability("stragglers:0.25,40", seed=0, size=20)
-    assert sum(cut.leaves(device, 0, 0.0, 1.0) is not None for device in range(20)) == 5
+    late = [site for site, start, end in spans(run.world, "site", "start", "end", kinds=["train"]) if start == end]
+    first = parse_availability("stragglers:0.25,40", seed=0, size=20)
+    assert set(late[:5]) == {device for device in range(20) if first.leaves(device, 0, 0.0, 1.0)}

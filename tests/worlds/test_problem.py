@@ -175,11 +175,11 @@ def test_more_clients_than_what_is_left_can_still_be_tried_dry():
 
 
 def test_a_run_hands_its_public_samples_to_the_algorithm():
-    words = ["clients=10", "public=0.05"]
+    words = ["clients=30", "public=0.05"]
     run, dry = Run(make_settings("fedavg", words)), Run(make_settings("fedavg", words), dry=True)
     x, y = run.world.public()
     assert len(x) == len(y) == run.world.public_size() == dry.world.public_size() > 50
     with pytest.raises(SettingError, match="a dry run reads no data"):
         dry.world.public()
     with pytest.raises(SettingError, match=r"--set public=0\.05"):
-        Run(make_settings("fedavg", ["clients=10"])).world.public()
+        Run(make_settings("fedavg", ["clients=30"])).world.public()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from paceline.algorithms.aggregate import Aggregation
-from paceline.algorithms.base import Dropped, Model, Progress, World, combine, require
+from paceline.algorithms.base import Dropped, Model, Progress, World, combine, count_rejected, require
 from paceline.learn.recipe import LocalSGD
 
 STALENESS = ("none", "polynomial", "constant")
@@ -83,7 +83,8 @@ class APFL:
                 upload.delta * staleness_weight(self.staleness, steps)
                 for upload, steps in zip(uploads, late, strict=True)
             ]
-            centre = self.aggregation.centre(world, buffer.model, weighted)
+            rejected = count_rejected(world, [upload.device for upload in uploads])
+            centre = self.aggregation.centre(world, buffer.model, weighted, rejected)
             share = len(uploads) / len(world.clients)
             buffer.publish(combine([(1.0, buffer.model), (share, centre)]), uploads)
 

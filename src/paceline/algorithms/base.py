@@ -8,7 +8,7 @@ the *round*; learning-rate schedules and the ledger go by it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -33,6 +33,7 @@ __all__ = [
     "World",
     "apply",
     "combine",
+    "count_rejected",
     "mean",
     "train_once",
     "train_when_back",
@@ -50,6 +51,8 @@ class Progress:
     """The global model, or every client's own, in the order of the clients."""
     info: Mapping[str, float] = field(default_factory=dict)
     """Numbers about this round that the schedule knows (staleness, participants); they go to the metrics."""
+    others: Mapping[str, Model] = field(default_factory=dict)
+    """Further models by name (one of another architecture, a server's own): scored beside the first."""
 
 
 class World(Protocol):
@@ -209,6 +212,16 @@ def draw_clients(world: World, count: int, *path: Address) -> list[int]:
             taken[int(k)] = None
     late = (k for k in chosen if k not in taken)  # hardly anyone is online: these will be waited for
     return [*taken, *late][:count]
+
+
+def count_rejected(world: World, devices: Sequence[int]) -> Callable[[Sequence[int]], None]:
+    """For a screening: how often the update of each device was left out, as the report shows it."""
+
+    def count(places: Sequence[int]) -> None:
+        for place in places:
+            world.record("rejected", devices[place])
+
+    return count
 
 
 def require(holds: bool, message: str) -> None:

@@ -10,7 +10,17 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from paceline.algorithms.aggregate import Aggregation
-from paceline.algorithms.base import Dropped, Model, Progress, World, combine, require, train_once, train_when_back
+from paceline.algorithms.base import (
+    Dropped,
+    Model,
+    Progress,
+    World,
+    combine,
+    count_rejected,
+    require,
+    train_once,
+    train_when_back,
+)
 from paceline.learn.recipe import LocalSGD
 
 
@@ -40,7 +50,8 @@ class MIFA:
                 world.record("staleness", r - born)
             await world.work(world.server, self.aggregation.flops(world, model, len(memory)))
             if memory:
-                centre = self.aggregation.centre(world, model, [update for update, _ in memory.values()])
+                updates = [update for update, _ in memory.values()]
+                centre = self.aggregation.centre(world, model, updates, count_rejected(world, [*memory]))
                 model = combine([(1.0, model), (1.0, centre)])
             yield Progress(model, {"uploads": sum(update is not None for update in arrived)})
 

@@ -19,6 +19,7 @@ from paceline.algorithms.base import (
     Progress,
     World,
     combine,
+    count_rejected,
     require,
     train_once,
     train_when_back,
@@ -36,6 +37,8 @@ class End(NamedTuple):
 
     model: Model
     samples: int
+    last: int
+    """The client that brought it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +119,8 @@ class PSFL:
         models, samples = [end.model for end in ends], [end.samples for end in ends]
         if self.aggregation.rule == "mean" or not ends:
             return server.step(model, models, samples)
-        centre = self.aggregation.centre(world, model, [end - model for end in models])
+        rejected = count_rejected(world, [end.last for end in ends])
+        centre = self.aggregation.centre(world, model, [end - model for end in models], rejected)
         return server.step(model, [combine([(1.0, model), (1.0, centre)])], [sum(samples)])
 
     async def warm_up(self, world: World, model: Model, times: TimeEstimates) -> tuple[Model, tuple[int, int]]:
@@ -161,6 +165,8 @@ class PSFL:
             holder = client
             samples += world.samples(client)
         try:
-            return None if holder == world.server else End(await world.send(model, holder, world.server), samples)
+            if holder == world.server:
+                return None
+            return End(await world.send(model, holder, world.server), samples, holder)
         except Dropped:
             return None

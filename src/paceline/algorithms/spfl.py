@@ -7,12 +7,22 @@ updates come one round late: w(t+1) = w(t) + mean of the updates made from w(t-1
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from paceline.algorithms.aggregate import Aggregation
-from paceline.algorithms.base import Dropped, Model, Progress, World, combine, mean, require, train_when_back
+from paceline.algorithms.base import (
+    Dropped,
+    Model,
+    Progress,
+    World,
+    combine,
+    count_rejected,
+    mean,
+    require,
+    train_when_back,
+)
 from paceline.learn.recipe import LocalSGD
 
 
@@ -34,11 +44,13 @@ class SPFL:
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Devices and server side by side, round by round."""
         held = world.initial_model()
-        sent: Sequence[Model] = ()
+        sent: dict[int, Model] = {}
         for _ in range(self.rounds):
             work: list[Any] = [self.train(world, device, held) for device in world.clients]
             *arrived, newest = await world.gather([*work, self.add(world, held, sent)])
-            sent = [upload for upload in arrived if upload is not None]
+            sent = {
+                device: upload for device, upload in zip(world.clients, arrived, strict=True) if upload is not None
+            }
             for _ in sent:
                 world.record("staleness", 1)
             held = newest
@@ -54,12 +66,12 @@ class SPFL:
         except Dropped:
             return None
 
-    async def add(self, world: World, held: Model, sent: Sequence[Model]) -> Model:
+    async def add(self, world: World, held: Model, sent: Mapping[int, Model]) -> Model:
         """NI-3: the server makes the next model of what it got in the round before."""
         if not sent:
             return held
         await world.work(world.server, self.aggregation.flops(world, held, len(sent)))
         if self.aggregate == "models":
-            return mean(sent)
-        centre = self.aggregation.centre(world, held, sent)
+            return mean([*sent.values()])
+        centre = self.aggregation.centre(world, held, [*sent.values()], count_rejected(world, [*sent]))
         return combine([(1.0, held), (len(sent) / len(world.clients), centre)])

@@ -41,7 +41,7 @@ Set = Annotated[
 Config = Annotated[Path | None, typer.Option("--config", help="A TOML file of settings; --set wins over it.")]
 UntilOption = Annotated[
     list[str] | None,
-    typer.Option("--until", help="Stop at accuracy=0.9, loss=0.3 or time=3600 (virtual seconds)."),
+    typer.Option("--until", help="Stop at accuracy=0.9, loss=0.3, time=3600 (virtual seconds) or visits=1000."),
 ]
 Seeds = Annotated[int, typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]

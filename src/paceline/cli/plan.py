@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,6 +22,9 @@ from paceline.algorithms.structure import (
     measured_times,
 )
 from paceline.errors import SettingError
+
+if TYPE_CHECKING:
+    from paceline.papers.overlap import Overlap
 
 plan_app = typer.Typer(help="What would be best, without learning anything.", no_args_is_help=True)
 
@@ -69,6 +72,77 @@ def structure_command(
         typer.echo(json.dumps(_tree(found, population), indent=2))
     else:
         _print(found)
+
+
+OVERLAP_HELP = (
+    "What it gains that devices and server work at the same time: FedAvg, DGA, MIFA, SPFL, APFL.\n\n"
+    "Seconds per clock by the formulas of No One Idles, and in an event simulation of the algorithms themselves: for"
+    " APFL the mean time between two uploads of a device, with nobody straggling and device k of N starting k/N of"
+    " T_l + T_c late (its cycle with all in step, and with absences counted, is given besides); for all others the"
+    " mean time between two finished rounds, some devices straggling at every visit."
+)
+
+
+@plan_app.command("overlap", help=OVERLAP_HELP)
+def overlap_command(
+    t_local: Annotated[float, typer.Option("--t-local", help="T_l, seconds of local training.")],
+    t_comm: Annotated[float, typer.Option("--t-comm", help="T_c, seconds of both transfers, down and up.")],
+    t_wait: Annotated[float, typer.Option("--t-wait", help="T_w, seconds that a straggler is away.")],
+    t_aggregate: Annotated[float, typer.Option("--t-aggregate", help="T_g, seconds of an aggregation.")],
+    devices: Annotated[int, typer.Option("--devices", "-n", help="Devices; all take part.")] = 10,
+    dropout: Annotated[
+        float, typer.Option("--dropout", help="Share of devices that straggle; if that is nobody, T_w counts 0.")
+    ] = 0.2,
+    jitter: Annotated[
+        float, typer.Option("--jitter", help="Spread of T_l from visit to visit, as a share; simulated only.")
+    ] = 0.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+) -> None:
+    """The times of five methods by formula and simulated, and their speed-ups over FedAvg."""
+    # Algorithms and worlds need torch; plans that do not should not wait for it.
+    from paceline.papers.overlap import Pace, compare
+
+    found = compare(
+        Pace(
+            t_local=t_local,
+            t_comm=t_comm,
+            t_wait=t_wait,
+            t_aggregate=t_aggregate,
+            devices=devices,
+            dropout=dropout,
+            jitter=jitter,
+        )
+    )
+    if as_json:
+        typer.echo(json.dumps(_overlap_tree(found), indent=2))
+    else:
+        _print_overlap(found)
+
+
+def _overlap_tree(found: Overlap) -> dict[str, Any]:
+    methods = {name: asdict(method) for name, method in found.methods.items()}
+    methods["apfl"] |= {
+        "bounds": list(found.bounds),
+        "simulated_in_step": found.in_step,
+        "simulated_with_absences": found.with_absences,
+    }
+    return asdict(found.pace) | {"stragglers": found.pace.stragglers, "methods": methods}
+
+
+def _print_overlap(found: Overlap) -> None:
+    from paceline.papers.overlap import NAMES, explain
+
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("method")
+    for title in ("closed form", "simulated", "speed-up", "speed-up, simulated"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, one in found.methods.items():
+        seconds = (f"{value:.5g} s" for value in (one.closed_form, one.simulated))
+        table.add_row(NAMES[name], *seconds, *(f"x{value:.2f}" for value in (one.speedup, one.speedup_simulated)))
+    console.print(table)
+    for line in explain(found):
+        console.print(line, markup=False)
 
 
 def _times(

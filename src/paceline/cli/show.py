@@ -105,5 +105,5 @@ def _lines(tree: dict[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, dict):
             out += _lines(value, f"{prefix}{key}.")
         else:
-            out.append(f"{prefix}{key} = {value}")
+            out.append(f"{prefix}{key} = {str(value).lower() if isinstance(value, bool) else value}")
     return out

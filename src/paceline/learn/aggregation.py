@@ -1,7 +1,6 @@
 """What a server can make of uploads besides their mean: robust means, and a screening on public data.
 
-Shapes: n uploads, P parameters. Long vectors are taken in pieces of coordinates, so that no second copy of all uploads
-is held.
+Long vectors are taken in pieces of coordinates, so that no second copy of all uploads is held.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ def krum(*vectors: Tensor, hostile: int, picks: int) -> Tensor:
     """The mean of the ``picks`` vectors that lie closest to their neighbours (Blanchard et al., NeurIPS 2017).
 
     With n vectors of which ``hostile`` = f are taken to be hostile, a vector's score is the sum of its squared
-    distances from the n - f - 2 others next to it (from one at least); the smallest scores win. Krum is ``picks`` = 1,
-    multi-Krum more.
+    distances from the n - f - 2 others next to it (from one at least), and the smallest scores win. Krum is
+    ``picks`` = 1, multi-Krum more.
     """
     if len(vectors) == 1:
         return vectors[0].clone()
@@ -98,15 +97,15 @@ class Screening:
     - *loss*: l_i > l_0 and l_i > m + ``deviations`` * s, where m = median l_j and
       s = max(1.4826 median |l_j - m|, l_0 / 100): worse than its peers, and worse than doing nothing; or
     - *direction*: a_i < ``direction`` * a, where a_i is the cosine between d_i and the coordinate-wise median of the
-      other uploads, and a = median a_j; only if a > 0.2, for close to an optimum honest uploads agree on no direction.
+      other uploads, and a = median a_j; only if a > 0.2, for near an optimum honest uploads agree on no direction.
 
     Fewer have no majority (asynchronous servers often see one alone, NI-7), and upload i is rejected if
 
     - *loss*: l_i > ``tolerance`` * l_0; or
     - *reverse*: l_i > l_0 > L(w - d_i): it does harm, and its opposite would do good.
 
-    What is not finite is rejected. Medians hold as long as fewer than half of the uploads are hostile. An upload that
-    changes next to nothing, as random or reversed ones do close to an optimum, is not found, and does no harm.
+    What is not finite is rejected. Medians hold as long as fewer than half of the uploads are hostile. Near an
+    optimum reversed and random updates change the loss as little as honest ones do, and are not found.
     """
 
     deviations: float = 5.0
@@ -115,7 +114,7 @@ class Screening:
     """How many times the median length an update may have."""
     direction: float = 0.25
     """Least share of the usual agreement in direction; 0 still rejects opposite directions."""
-    tolerance: float = 1.5
+    tolerance: float = 2.0
     """How many times the present loss a lone upload's may be; raise it where clients' data differ very much."""
 
     def __post_init__(self) -> None:
@@ -189,7 +188,8 @@ def agreements(vectors: Sequence[Tensor]) -> Tensor:
         products += (piece * middle).sum(dim=1)
         own += piece.square().sum(dim=1)
         others += middle.square().sum(dim=1)
-    return products / (own * others).sqrt().clamp(min=torch.finfo(torch.float64).tiny)
+    cosines: Tensor = products / (own * others).sqrt().clamp(min=torch.finfo(torch.float64).tiny)
+    return cosines
 
 
 def _medians_of_others(piece: Tensor) -> Tensor:

@@ -46,6 +46,8 @@ PSFL = "PSFL, INFOCOM 2025"
 THEORY = "paceline.papers.psfl_theory"
 ROUNDS = "paceline.papers.psfl_rounds"
 TRAINED = "paceline.papers.psfl_trained"
+NOIDLE = "No One Idles, ICML 2023"
+TIMES = "paceline.papers.noidle_times"
 BOTH = ("small", "paper")
 THEN_TRAINED = ("theory", *BOTH)
 """What can be had without training, first; the other scales add the rows that need it."""
@@ -58,6 +60,9 @@ _ENTRIES = (
     Entry("psfl-fig7", "the cost over the sequence length", PSFL, f"{THEORY}:fig7", THEN_TRAINED),
     Entry("psfl-fig8", "accuracy at equal time on three other splits", PSFL, f"{TRAINED}:fig8", BOTH),
     Entry("psfl-fig9", "accuracy at equal time with more clients a round", PSFL, f"{TRAINED}:fig9", BOTH),
+    Entry("noidle-table1", "speed-ups of MIFA, SPFL and APFL over FedAvg", NOIDLE, f"{TIMES}:table1"),
+    Entry("noidle-table2", "speed-ups with a slow server and no stragglers", NOIDLE, f"{TIMES}:table2"),
+    Entry("noidle-fig3", "speed-ups over stragglers' absence and server time", NOIDLE, f"{TIMES}:fig3"),
 )
 REPRODUCTIONS: dict[str, Entry] = {entry.id: entry for entry in _ENTRIES}
 

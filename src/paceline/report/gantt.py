@@ -20,6 +20,7 @@ ROW, GAP = 15, 3
 LANE = 5
 """Height of each further lane of a site that does several things at once."""
 MAX_LANES = 8
+_TRANSFERS = ("send", "receive")
 _HATCH = tag(
     "pattern",
     tag("path", d="M-1 1L1 -1M0 6L6 0M5 7L7 5", class_="hatch"),
@@ -34,7 +35,9 @@ _HATCH = tag(
 class _Row:
     """One site, or its transfers alone: the place on the paper and the lanes it uses."""
 
+    site: int
     name: str
+    kinds: tuple[str, ...]
     y: float
     height: float
     lanes: tuple[int, ...]
@@ -44,6 +47,7 @@ def gantt(window: Window, run_end: float = math.inf) -> str:
     """The chart of one window of spans; where the run ends inside it, so do the rows."""
     rows = _rows(window)
     floor = rows[-1].y + rows[-1].height + GAP if rows else TOP
+    place = {(row.site, kind): row for row in rows for kind in row.kinds}
     scale = (WIDTH - LEFT - RIGHT) / max(window.end - window.begin, 1e-12)
     parts = [tag("defs", _HATCH), *_ground(window, rows, floor, scale, min(run_end, window.end))]
     parts += [_bar(window, place, scale, span) for span in _spans(window)]
@@ -67,24 +71,25 @@ def standalone(svg: str) -> str:
     return f"{opening.replace('<svg', head, 1)}>{tag('style', STYLE)}{rest}\n"
 
 
-def _rows(window: Window) -> dict[tuple[int, bool], _Row]:
-    """The rows from top to bottom, by site and whether they hold its transfers.
+def _rows(window: Window) -> list[_Row]:
+    """The rows from top to bottom.
 
     A server that works has its transfers in a row of their own, or its work would be a thin line among them.
     """
-    rows: dict[tuple[int, bool], _Row] = {}
+    rows: list[_Row] = []
     y = float(TOP)
-    transfer = np.isin(window.columns["kind"], _TRANSFERS)
     for index in window.sites:
         mine = window.columns["site"] == index
-        apart = index < 0 and bool((mine & transfer).any()) and bool((window.columns["kind"][mine] == "work").any())
-        names = (site(index), "transfers") if apart else (site(index),)
-        for name, part in zip(names, (mine & ~transfer, mine & transfer) if apart else (mine,), strict=True):
-            lanes = tuple(int(lane) for lane in np.unique(window.columns["lane"][part])) or (0,)
+        used = set(window.columns["kind"][mine].tolist())
+        apart = index < 0 and "work" in used and not used.isdisjoint(_TRANSFERS)
+        rest = tuple(kind for kind in KINDS if kind not in _TRANSFERS)
+        for kinds in (rest, _TRANSFERS) if apart else (KINDS,):
+            # A kind nobody knows is drawn as work.
+            held = mine & (~np.isin(window.columns["kind"], KINDS) | np.isin(window.columns["kind"], kinds))
+            lanes = tuple(int(lane) for lane in np.unique(window.columns["lane"][held])) or (0,)
             height = float(ROW + LANE * (min(len(lanes), MAX_LANES) - 1))
-            row = _Row(name=name, y=y, height=height, lanes=lanes)
-            rows[index, name != site(index)] = row
-            rows.setdefault((index, True), row)
+            name = "transfers" if kinds == _TRANSFERS else site(index)
+            rows.append(_Row(site=index, name=name, kinds=kinds, y=y, height=height, lanes=lanes))
             y += height + GAP
     return rows
 
@@ -99,7 +104,7 @@ def _ground(window: Window, rows: list[_Row], floor: float, scale: float, stop: 
     for row in rows:
         parts.append(tag("rect", x=LEFT, y=row.y, width=right - LEFT, height=row.height, class_="lane"))
         middle = row.y + row.height / 2 + 4
-        parts.append(words("text", site(row.site), x=LEFT - 6, y=middle, class_="tick end"))
+        parts.append(words("text", row.name, x=LEFT - 6, y=middle, class_="tick end"))
     if stop < window.end:
         parts.append(tag("line", x1=right, x2=right, y1=TOP, y2=floor, class_="stop"))
         if right < WIDTH - RIGHT - 64:
@@ -114,11 +119,11 @@ def _spans(window: Window) -> Iterator[dict[str, Any]]:
         yield dict(zip(COLUMNS, values, strict=True))
 
 
-def _bar(window: Window, place: dict[int, _Row], scale: float, span: dict[str, Any]) -> str:
-    row = place[span["site"]]
+def _bar(window: Window, place: dict[tuple[int, str], _Row], scale: float, span: dict[str, Any]) -> str:
+    kind = span["kind"] if span["kind"] in KINDS else "work"
+    row = place[span["site"], kind]
     thickness = row.height / len(row.lanes)
     begin, end = max(span["start"], window.begin), min(span["end"], window.end)
-    kind = span["kind"] if span["kind"] in KINDS else "work"
     return tag(
         "rect",
         words("title", describe(span)),

@@ -87,11 +87,13 @@ def _mean(seeds: Sequence[Parties], figure: Figure) -> str:
 
 def _longest(seeds: Sequence[Parties]) -> str:
     """The share of the device idle longest; it has a name only within one run."""
-    ones = [parties.idlest for parties in seeds if parties.idlest is not None]
-    values = [share for _, party in ones if (share := party.idle(party.busy)) is not None]
-    if not values:
+    ones = [parties.idlest for parties in seeds if parties.devices is not None]
+    if not ones:
         return MISSING
-    return f"{site(ones[0][0])}: {percent(values[0])}" if len(seeds) == 1 else mean_cell(values, percent)
+    if not any(ones):
+        return "none was"
+    values = [one[1].idle(one[1].busy) or 0.0 if one else 0.0 for one in ones]
+    return f"{site(ones[0][0])}: {percent(values[0])}" if len(ones) == 1 and ones[0] else mean_cell(values, percent)
 
 
 def beside(*parts: str) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from paceline.report.spans import scan
 
 Seconds = NDArray[np.float64]
-Sites = NDArray[np.int64]
+Sites = NDArray[np.int32] | NDArray[np.int64]
 
 COMPACT = 1 << 20
 """Intervals held before those that touch are joined: a long file must not be held whole."""
@@ -50,9 +50,9 @@ class Parties:
     servers: Party | None
     devices: Party | None
     busiest: tuple[int, Party] | None
-    """The device that was busy for most seconds."""
+    """The device that was busy for most seconds; None where none was busy at all."""
     idlest: tuple[int, Party] | None
-    """The device that was idle for most seconds."""
+    """The device that was idle for most seconds; None where none was idle at all."""
     end: float
     """The end of the last span."""
 
@@ -63,16 +63,11 @@ def read_parties(path: Path) -> Parties | None:
     if tally is None:
         return None
     servers, devices = np.flatnonzero(tally.sites < 0), np.flatnonzero(tally.sites >= 0)
-    busiest = idlest = None
-    if len(devices):
-        # argmax takes the first of equals, so a tie goes to the lowest number.
-        busiest = devices[[int(tally.busy[devices].argmax())]]
-        idlest = devices[[int((tally.engaged - tally.busy)[devices].argmax())]]
     return Parties(
         servers=tally.party(servers) if len(servers) else None,
         devices=tally.party(devices) if len(devices) else None,
-        busiest=None if busiest is None else (int(tally.sites[busiest[0]]), tally.party(busiest)),
-        idlest=None if idlest is None else (int(tally.sites[idlest[0]]), tally.party(idlest)),
+        busiest=tally.most(tally.busy, devices),
+        idlest=tally.most(tally.engaged - tally.busy, devices),
         end=float(tally.last.max()),
     )
 
@@ -92,6 +87,16 @@ class _Tally:
     @property
     def engaged(self) -> Seconds:
         return self.last - self.first
+
+    def most(self, seconds: Seconds, places: Sites) -> tuple[int, Party] | None:
+        """The one of these places with most seconds, a tie going to the lowest number; None if nobody has any."""
+        if not len(places):
+            return None
+        top = places[int(seconds[places].argmax())]
+        # Less than this is what is left when equal sums are subtracted.
+        if seconds[top] <= 1e-9 * self.last.max():
+            return None
+        return int(self.sites[top]), self.party(np.array([top]))
 
     def party(self, places: Sites) -> Party:
         return Party(
@@ -135,7 +140,7 @@ def _tally(path: Path) -> _Tally | None:
 
 
 def _columns(batch: Any, low: int) -> tuple[Sites, Seconds, Seconds]:
-    place = batch["site"].to_numpy(zero_copy_only=False).astype(np.int64) - low
+    place = batch["site"].to_numpy(zero_copy_only=False).astype(np.int32) - low
     return place, batch["start"].to_numpy(zero_copy_only=False), batch["end"].to_numpy(zero_copy_only=False)
 
 
@@ -175,10 +180,10 @@ def _union(place: Sites, start: Seconds, end: Seconds) -> tuple[Sites, Seconds, 
     """The same time as intervals that neither overlap nor touch."""
     where = np.concatenate([place, place])
     when = np.concatenate([start, end])
-    step = np.repeat(np.array([1, -1]), len(place))
+    step = np.repeat(np.array([1, -1], np.int8), len(place))
     # At one and the same instant what begins comes before what ends, so that neighbours are joined.
     order = np.lexsort((-step, when, where))
-    closes = np.cumsum(step[order]) == 0
+    closes = np.cumsum(step[order], dtype=np.int32) == 0
     opens = np.concatenate([[True], closes[:-1]])
     where, when = where[order], when[order]
     return where[opens], when[opens], when[closes]

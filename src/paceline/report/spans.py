@@ -25,6 +25,8 @@ SHARED_SITES = 20
 FEW_SITES = 12
 """So many devices are all drawn; with more, those that have the most to show."""
 MAX_SPANS = 4000
+SHARED_SPANS = 6000
+"""Of all charts together where there are several, so that the page stays small."""
 LEAST_ROUNDS, LEAST_SPANS = 3, 150
 
 
@@ -52,7 +54,11 @@ class Idling:
 
 
 def read_window(
-    path: Path, begin: float | None = None, end: float | None = None, most: int = MAX_SITES
+    path: Path,
+    begin: float | None = None,
+    end: float | None = None,
+    most: int = MAX_SITES,
+    spans: int = MAX_SPANS,
 ) -> Window | None:
     """The busiest sites between two times, by default the first few rounds; None if nothing happened then."""
     data = _open(path)
@@ -66,14 +72,14 @@ def read_window(
     if not activity:
         return None
     sites = _choose(activity, most)
-    if most > FEW_SITES and sum(activity[site].spans for site in sites) > MAX_SPANS:
+    if most > FEW_SITES and sum(activity[site].spans for site in sites) > spans:
         sites = _choose(activity, FEW_SITES + sum(site < 0 for site in sites))
     columns = _collect(path, data, inside & pc.field("site").isin(sites))
-    if len(columns["start"]) > MAX_SPANS:
+    if len(columns["start"]) > spans:
         # Too many to draw: a shorter stretch of time, whole, says more than a thinned one.
-        cut = float(columns["start"][MAX_SPANS])
+        cut = float(columns["start"][spans])
         end = cut if cut > begin else end
-        columns = {name: column[:MAX_SPANS] for name, column in columns.items()}
+        columns = {name: column[:spans] for name, column in columns.items()}
     return Window(begin=begin, end=end, columns=columns, sites=tuple(sites), active=len(activity))
 
 
@@ -88,11 +94,12 @@ def read_windows(paths: Sequence[Path], begin: float | None = None, end: float |
             return [None for _ in paths]
         begin = min(first for first, _ in openings) if begin is None else begin
         end = max(last for _, last in openings) if end is None else end
-    most = MAX_SITES if len(paths) == 1 else SHARED_SITES
-    windows = [read_window(path, begin, end, most) for path in paths]
+    several = len(paths) > 1
+    limits = (SHARED_SITES, min(MAX_SPANS, SHARED_SPANS // len(paths))) if several else (MAX_SITES, MAX_SPANS)
+    windows = [read_window(path, begin, end, *limits) for path in paths]
     while len(ends := {window.end for window in windows if window is not None}) > 1:
         # One of them had too much to draw: all show what that one can show.
-        windows = [read_window(path, begin, min(ends), most) for path in paths]
+        windows = [read_window(path, begin, min(ends), *limits) for path in paths]
     together = {site for window in windows if window is not None for site in window.sites}
     whole = all(window is None or window.active == len(window.sites) for window in windows)
     if not whole or sum(site >= 0 for site in together) > FEW_SITES:

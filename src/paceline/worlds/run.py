@@ -16,7 +16,6 @@ from paceline.algorithms.base import Progress
 from paceline.config import to_tree
 from paceline.errors import PacelineError, SettingError, SiteError
 from paceline.learn.graph import Measure, Model, Promise
-from paceline.learn.job import Score
 from paceline.ledger import Ledger
 from paceline.ledger.directory import RunDirectory
 from paceline.system import build_fleet
@@ -76,7 +75,7 @@ class Run:
         self.task: asyncio.Task[None] | None = None
         self.done = False
         self._flush_limit = _flush_limit(s, self.problem)
-        self._waiting: list[tuple[Row, Measure]] = []
+        self._waiting: list[tuple[Row, dict[str, Measure]]] = []
         self._flush: asyncio.Future[Any] | None = None
         self._begun = time.perf_counter()
 
@@ -105,7 +104,7 @@ class Run:
             due = self.world.round % every == 0
             if due and await self._evaluate(progress):
                 break
-            if self.until.met_at(self.world.now()):
+            if self.until.met_at(self.world.now(), self.world.ledger.visits):
                 break
             if len(self.world.pending) >= self._flush_limit:
                 self._flush = self.world.loop.hold()
@@ -125,13 +124,13 @@ class Run:
         if self.dry:
             self._write(row)
             return False
-        measure = self.problem.measure(progress.model)
-        self._waiting.append((row, measure))
+        measures = {"": self.problem.measure(progress.model)}
+        measures |= {f"_{name}": self.problem.measure(model) for name, model in progress.others.items()}
+        self._waiting.append((row, measures))
+        self.world.promises += [(measure, None) for measure in measures.values()]
         if not self.until.learned:
-            self.world.promises.append((measure, None))
             return False
-        score = await self.world.observe(measure)
-        return self.until.met_by(score)
+        return self.until.met_by(await self.world.observe(measures[""]))
 
     def _costs(self) -> Row:
         ledger = self.world.ledger
@@ -189,13 +188,15 @@ class Run:
             world.loop.settle(flush, None)
 
     def _write_ready(self) -> None:
-        while self._waiting and self._waiting[0][1].result is not None:
-            row, measure = self._waiting.pop(0)
-            score = measure.result
-            assert isinstance(score, Score)
+        while self._waiting and all(measure.result is not None for measure in self._waiting[0][1].values()):
+            row, measures = self._waiting.pop(0)
+            scores = {name: measure.result for name, measure in measures.items() if measure.result is not None}
+            score = scores[""]
             if self.failure is not None and score.loss != score.loss:
                 continue  # scores of a diverged model are no result
-            self._write(row | {"accuracy": score.accuracy, "loss": score.loss})
+            for name, one in scores.items():
+                row |= {f"accuracy{name}": one.accuracy, f"loss{name}": one.loss}
+            self._write(row)
             if self.reached is None and self.until.met_by(score):
                 self.reached = self.rows[-1]
 

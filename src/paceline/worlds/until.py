@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from paceline.errors import SettingError, nearest
 from paceline.learn.job import Score
 
-WORDS = ("accuracy", "loss", "time")
+WORDS = ("accuracy", "loss", "time", "visits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class Until:
     accuracy: float | None = None
     loss: float | None = None
     time: float | None = None
+    visits: float | None = None
+    """Client visits."""
 
     @classmethod
     def parse(cls, texts: list[str]) -> Until:
@@ -47,6 +49,7 @@ class Until:
         good = self.accuracy is not None and score.accuracy >= self.accuracy
         return good or (self.loss is not None and score.loss <= self.loss)
 
-    def met_at(self, now: float) -> bool:
-        """Whether the time is over."""
-        return self.time is not None and now >= self.time
+    def met_at(self, now: float, visits: int) -> bool:
+        """Whether the time is over, or enough was done."""
+        late = self.time is not None and now >= self.time
+        return late or (self.visits is not None and visits >= self.visits)
