@@ -118,12 +118,12 @@ def test_screening_leaves_out_and_tells_whom():
 def test_all_rejected_is_no_move():
     told = []
     assert centre_of(Aggregation(rule="screen"), [-GOOD], on_rejected=told.append).tolist() == [0] * SPACE.size
-    assert centre_of(Aggregation(rule="screen"), [-GOOD, -2 * GOOD], on_rejected=told.append).any() == False  # noqa: E712
+    assert not centre_of(Aggregation(rule="screen"), [-GOOD, -2 * GOOD], on_rejected=told.append).any()
     assert told == [[0], [0, 1]]
 
 
 def test_distillation_moves_the_model_to_the_student():
-    """Not with a linear model: there the mean of the outputs is the output of the mean, and nothing is to be learned."""
+    """Not with a linear model: there the mean of the outputs is the output of the mean already."""
     space, world = make_space("mlp:4"), FakeWorld(separable())
     values = stream(0, "teachers").normal(size=(4, space.size))
     aggregation = Aggregation(rule="distil", distillation=Distillation(steps=30, batch=16, lr=0.02))

@@ -78,6 +78,72 @@ def test_more_clients_than_measured_devices_are_refused(paceline, measured):
     assert "population of 3" in done.err
 
 
+# -- overlap ----------------------------------------------------------------------------------------------------
+
+PACE = {"--t-local": "19", "--t-comm": "6", "--t-wait": "38", "--t-aggregate": "19"}
+
+
+def overlap(**other):
+    """The words with some of them replaced, as in t_local=-1."""
+    words = PACE | {f"--{name.replace('_', '-')}": str(value) for name, value in other.items()}
+    return ("plan", "overlap", *(word for pair in words.items() for word in pair))
+
+
+def test_overlap_tells_both_times_of_every_method(paceline):
+    told = answer(paceline(*overlap(devices=10), "--json"))
+    inputs = {"devices": 10, "t_local": 19, "t_comm": 6, "t_wait": 38, "t_aggregate": 19, "dropout": 0.2, "jitter": 0}
+    assert {name: told[name] for name in inputs} == inputs
+    assert told["stragglers"] == 2
+    assert set(told) == {*inputs, "stragglers", "methods"}
+    methods = told["methods"]
+    assert list(methods) == ["fedavg", "dga", "mifa", "spfl", "apfl"]
+    for name, seconds in {"fedavg": 82, "dga": 82, "mifa": 44, "spfl": 63}.items():
+        assert set(methods[name]) == {"closed_form", "simulated", "speedup", "speedup_simulated"}
+        assert methods[name]["closed_form"] == seconds
+        assert methods[name]["simulated"] == pytest.approx(seconds)
+        assert methods[name]["speedup"] == pytest.approx(82 / seconds)
+        assert methods[name]["speedup_simulated"] == pytest.approx(82 / seconds)
+    apfl = methods["apfl"]
+    assert (apfl["closed_form"], apfl["bounds"]) == (25, [25, 38])
+    assert apfl["simulated"] == pytest.approx(28.5)
+    assert apfl["speedup_simulated"] == pytest.approx(82 / 28.5)
+    assert apfl["simulated_in_step"] == pytest.approx(25)
+    assert apfl["simulated_with_absences"] > apfl["simulated"]
+
+
+def test_overlap_without_stragglers_counts_no_wait(paceline):
+    methods = answer(paceline(*overlap(dropout=0), "--json"))["methods"]
+    assert (methods["fedavg"]["closed_form"], methods["spfl"]["closed_form"]) == (44, 25)
+    assert methods["fedavg"]["simulated"] == pytest.approx(44)
+
+
+def test_the_overlap_table_has_a_row_and_a_sentence_for_each(paceline):
+    done = paceline(*overlap())
+    assert done.status == 0
+    lines = done.out.splitlines()
+    cells = {line.split()[0]: line.split()[1:] for line in lines[1:6]}
+    assert cells["SPFL"] == ["63", "s", "63", "s", "x1.30", "x1.30"]
+    assert cells["APFL"] == ["25", "s", "28.5", "s", "x3.28", "x2.88"]
+    assert [line.partition(":")[0] for line in lines[6:]] == ["FedAvg", "DGA", "MIFA", "SPFL", "APFL"]
+    assert "between 25 and 38 s" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"t_local": -1}, "t_local is -1; give the seconds of local training, above 0"),
+        ({"t_wait": -1}, "t_wait is -1; give a number of seconds, 0 or more"),
+        ({"devices": 0}, "devices is 0; give a number from 1 to 300"),
+        ({"dropout": 1.5}, "dropout is 1.5; give the share of devices that straggle, from 0 to 1"),
+    ],
+)
+def test_an_overlap_that_cannot_be_is_refused(paceline, wrong, message):
+    done = paceline(*overlap(**wrong))
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("error: ")
+    assert message in done.err
+
+
 # -- complaints -----------------------------------------------------------------------------------------------
 
 
@@ -122,7 +188,9 @@ finally:
 """
 
 
-@pytest.mark.parametrize("words", [(*ASKED, "--json"), ASKED, ("--help",), ("plan", "structure", "--help")])
+@pytest.mark.parametrize(
+    "words", [(*ASKED, "--json"), ASKED, ("--help",), ("plan", "structure", "--help"), ("plan", "overlap", "--help")]
+)
 def test_plans_and_help_import_nothing_heavy(words):
     """What takes seconds to import must not be imported to print a page of help."""
     environment = os.environ | {"COLUMNS": "200"}

@@ -65,7 +65,7 @@ def test_cohort_size_changes_nothing_of_an_automatic_structure():
 
 
 def test_an_asynchronous_fleet_trains_in_wide_waves():
-    """40 devices, a tenfold spread of speeds: 12 or more visits a wave on average, and the result of one at a time."""
+    """40 devices, a tenfold spread of speeds: 12 or more visits a wave on average, the result of one at a time."""
     words = ["clients=40", "rounds=300", "every=150", "fleet.times=uniform:0.5,5", "executor.dtype=float64"]
     words += ["fleet.server=constant:0.2", "local.steps=2"]
     wide = Run(make_settings("apfl", words))

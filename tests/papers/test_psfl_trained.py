@@ -131,7 +131,7 @@ def finished(method, rate, seed, reached, status="done"):
     return Finding(
         Finished(
             trial=trial, status=status, reached=reached, rounds=None, time=times, accuracy=times / 100,
-            loss=1 - times / 100, notes=(),
+            loss=1 - times / 100, columns={}, notes=(),
         )
     )  # fmt: skip
 

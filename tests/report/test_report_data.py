@@ -172,6 +172,20 @@ def test_one_that_has_too_much_to_draw_shortens_all(files):
     assert few.columns["start"].max() < few.end
 
 
+def test_what_took_no_time_goes_before_rows_and_time(files):
+    lasting = [span(k, "train", float(t), t + 1.0, t) for t in range(100) for k in range(15)]
+    instants = [span(-1, "send", float(t), float(t), t, peer=k) for t in range(100) for k in range(15)]
+    paths = files(lasting + instants, lasting + instants)
+    for window in read_windows(paths, 0.0, 100.0):
+        assert window.instants
+        assert set(window.columns["kind"]) == {"train", "send"}
+    for window in read_windows([*paths, paths[0]], 0.0, 100.0):
+        assert not window.instants
+        assert set(window.columns["kind"]) == {"train"}
+        assert window.sites == (-1, *range(15))
+        assert window.end == 100.0
+
+
 def test_a_run_without_spans_in_the_time_of_the_others_has_no_window(files):
     paths = files([], [span(0, "train", 0.0, 5.0)], [span(0, "train", 9.0, 10.0)])
     assert [window and window.end for window in read_windows(paths, 0.0, 6.0)] == [None, 6.0, None]

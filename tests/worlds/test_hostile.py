@@ -61,7 +61,10 @@ def start_and_update():
     return start, trained_value(digits_world()) - start
 
 
-@pytest.mark.parametrize(("text", "factor"), [("sign-flip:1", -1.0), ("scaled:1,10", 10.0), ("scaled:1,-0.5", -0.5)])
+@pytest.mark.parametrize(
+    ("text", "factor"),
+    [("sign-flip:1", -1.0), ("sign-flip:1,4", -4.0), ("scaled:1,10", 10.0), ("scaled:1,-0.5", -0.5)],
+)
 def test_an_update_is_pushed_along_its_own_line(text, factor):
     start, update = start_and_update()
     assert update.norm() > 0.1
@@ -96,7 +99,7 @@ def test_noise_is_gaussian():
     assert abs((draws**4).mean() - 3) < 5 * np.sqrt(96) / root
 
 
-@pytest.mark.parametrize("text", ["sign-flip:1", "scaled:1,10", "random:1"])
+@pytest.mark.parametrize("text", ["sign-flip:1", "scaled:1,10", "random:1", "random:1,3"])
 def test_a_sparse_upload_stays_sparse(text):
     """A start that is not sparse yet: the honest update is counted from where training really began."""
     world = digits_world()
@@ -106,7 +109,7 @@ def test_a_sparse_upload_stays_sparse(text):
     hostile = digits_world(parse_hostile(text, 10, 0))
     value = trained_value(hostile, mask=Model(hostile.problem.space, mask))
     assert torch.equal(value * (1 - mask), torch.zeros_like(value))
-    factor = {"sign-flip:1": 1.0, "scaled:1,10": 10.0, "random:1": 1.0}[text]
+    factor = {"sign-flip:1": 1.0, "scaled:1,10": 10.0, "random:1": 1.0, "random:1,3": 3.0}[text]
     assert float((value - start * mask).norm()) == pytest.approx(factor * float(honest.norm()))
 
 
@@ -180,7 +183,7 @@ def test_the_seed_says_who_is_hostile_and_the_attack_does_not():
         ("none:", "did you mean 'none'"),
         ("sign-flip", "wanted sign-flip:SHARE"),
         ("sign-flip:", "wanted sign-flip:SHARE"),
-        ("sign-flip:0.2,3", "wanted sign-flip:SHARE"),
+        ("sign-flip:0.2,3,4", "wanted sign-flip:SHARE"),
         ("scaled:0.2", "wanted scaled:SHARE,FACTOR"),
         ("scaled:0.2,nan", "wanted scaled:SHARE,FACTOR"),
         ("random:many", "wanted random:SHARE"),

@@ -1,5 +1,6 @@
 """A run that fails says where and when, and keeps what it had."""
 
+import json
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -47,3 +48,18 @@ def test_a_bug_comes_home_with_site_and_virtual_time(how, tmp_path):
     assert (tmp_path / "run" / "summary.json").exists()
     # Spawned, it fails at the instant at which the second round ends.
     assert [row["round"] for row in run.rows] == ([1] if how == "gathered" else [1, 2])
+
+
+def test_a_measured_server_is_written_down_as_a_rate(tmp_path):
+    """So that the run can be repeated exactly, whatever the machine does then."""
+    words = ["clients=6", "fedavg.width=6", "rounds=2", "public=0.1", "fedavg.aggregation.rule=screen"]
+    run = Run(make_settings("fedavg", [*words, "fleet.server=measured"]), directory=tmp_path / "a")
+    drive([run], make_executor(run.settings.executor))
+    kept = json.loads((tmp_path / "a" / "settings.json").read_text())["fleet"]["server"]
+    assert kept.startswith("flops:")
+    assert 1e6 < float(kept.removeprefix("flops:")) < 1e15
+    again = Run(make_settings("fedavg", [*words, f"fleet.server={kept}"]))
+    drive([again], make_executor(again.settings.executor))
+    assert again.world.now() == run.world.now()
+    works = [row for row in run.world.ledger.table().to_pylist() if row["kind"] == "work"]
+    assert all(row["end"] > row["start"] for row in works)

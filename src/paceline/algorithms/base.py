@@ -79,8 +79,17 @@ class World(Protocol):
         """The run's random stream at an address."""
         ...
 
-    def initial_model(self) -> Model:
-        """The model that learning starts from."""
+    def initial_model(self, kind: int = 0) -> Model:
+        """The model that learning starts from, of one of the architectures."""
+        ...
+
+    @property
+    def kinds(self) -> int:
+        """How many architectures the clients have."""
+        ...
+
+    def kind(self, client: int) -> int:
+        """Which of them a client has."""
         ...
 
     def samples(self, client: int) -> int:

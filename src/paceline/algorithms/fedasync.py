@@ -43,6 +43,7 @@ class FedAsync:
         for _ in range(self.rounds):
             update = await server.inbox.get()
             staleness = server.version - update.version
+            world.record("staleness", staleness)
             alpha = self.mixing * self.weight(staleness)
             server.replace(combine([(1.0 - alpha, server.model), (alpha, update.trained)]))
             yield Progress(server.model, {"staleness": staleness})

@@ -34,6 +34,8 @@ class FedBuff:
         for _ in range(self.rounds):
             updates = [await server.inbox.get() for _ in range(self.buffer)]
             staleness = [server.version - update.version for update in updates]
+            for late in staleness:
+                world.record("staleness", late)
             moves = [
                 (update.trained - update.start) * (self.server_lr * weight(late) / self.buffer)
                 for update, late in zip(updates, staleness, strict=True)

@@ -10,6 +10,7 @@ from paceline.algorithms.base import Algorithm
 from paceline.algorithms.dga import DGA
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff
+from paceline.algorithms.feddf import FedDF
 from paceline.algorithms.mifa import MIFA
 from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.spfl import SPFL
@@ -34,6 +35,7 @@ ALGORITHMS: dict[str, Named] = {
     "apfl": Named(APFL, "asynchronous parallel FL: nobody waits (ICML 2023)", every=10),
     "dga": Named(DGA, "delayed gradient averaging: devices train on while updates travel (NeurIPS 2021)"),
     "mifa": Named(MIFA, "the server remembers every device's last update (NeurIPS 2021)"),
+    "feddf": Named(FedDF, "ensemble distillation, also across architectures (NeurIPS 2020)"),
     "fedasync": Named(FedAsync, "every arrival is mixed in at once (Xie et al. 2019)", every=20),
     "fedbuff": Named(FedBuff, "asynchronous with a buffer of K updates (Nguyen et al. 2022)"),
 }

@@ -45,7 +45,7 @@ PAPER_TABLE2 = {
     "Tiny-ImageNet, 10 epochs": (375, 180, 555, 375, 1.48),
     "Tiny-ImageNet, 15 epochs": (563, 180, 743, 563, 1.32),
 }
-"""Table 2: T_l and T_g as measured, which we take; seconds of FedAvg and of PFL and the speed-up, which we compute."""
+"""Table 2: T_l and T_g as measured, taken over; seconds of FedAvg and of PFL and the speed-up, which we compute."""
 PAPER_FIG3 = {("waits", "apfl", 5.0): 5.56, ("waits", "mifa", 5.0): 3.16, ("servers", "apfl", 1.0): 2.52}
 """Figure 3: (sweep, method, ratio) to the speed-ups that the text names."""
 
@@ -296,7 +296,8 @@ def _other_form(points: Mapping[float, Overlap]) -> list[Row]:
         fedavg = both.methods["fedavg"].closed_form
         note = (
             "NI-E2: max(T_l + T_c, T_g) + T_w, as Table 1 prints it; max(T_l + T_c + T_w, T_g) gives"
-            f" {spfl.speedup:.2f} and the simulation {spfl.speedup_simulated:.2f}, so this form is wrong for slow servers"
+            f" {spfl.speedup:.2f} and the simulation {spfl.speedup_simulated:.2f}, so this form is wrong for slow"
+            " servers"
         )
         rows.append(
             Row(f"T_g/T_l = {ratio:g}: SPFL by the other form, speed-up", None, fedavg / other, "times", None, note)
@@ -311,6 +312,7 @@ def _draw(found: Mapping[str, Mapping[float, Overlap]], comm: float) -> Any:
         _draw_sweep(axes, sweep, points, comm)
     panels[0].plot([], [], ":", color="C2", label="SPFL, Table 1's form")
     panels[0].plot([], [], "o", color="0.4", fillstyle="none", label="simulated, APFL out of step")
+    panels[0].set_ylim(top=1.15 * panels[0].get_ylim()[1])
     panels[0].legend(frameon=False, fontsize=9, loc="upper left")
     return figure
 

@@ -48,6 +48,7 @@ ROUNDS = "paceline.papers.psfl_rounds"
 TRAINED = "paceline.papers.psfl_trained"
 NOIDLE = "No One Idles, ICML 2023"
 TIMES = "paceline.papers.noidle_times"
+LEARNED = "paceline.papers.noidle_trained"
 BOTH = ("small", "paper")
 THEN_TRAINED = ("theory", *BOTH)
 """What can be had without training, first; the other scales add the rows that need it."""
@@ -63,6 +64,11 @@ _ENTRIES = (
     Entry("noidle-table1", "speed-ups of MIFA, SPFL and APFL over FedAvg", NOIDLE, f"{TIMES}:table1"),
     Entry("noidle-table2", "speed-ups with a slow server and no stragglers", NOIDLE, f"{TIMES}:table2"),
     Entry("noidle-fig3", "speed-ups over stragglers' absence and server time", NOIDLE, f"{TIMES}:fig3"),
+    Entry("noidle-table1-accuracy", "five methods with screening, IID and not", NOIDLE, f"{LEARNED}:table1", BOTH),
+    Entry("noidle-table2-accuracy", "distillation by local epochs", NOIDLE, f"{LEARNED}:table2", BOTH),
+    Entry("noidle-fig4", "convergence with 20 devices", NOIDLE, f"{LEARNED}:fig4", BOTH),
+    Entry("noidle-architectures", "three architectures taught by all", NOIDLE, f"{LEARNED}:architectures", BOTH),
+    Entry("noidle-screening", "hostile devices, and what screening saves", NOIDLE, f"{LEARNED}:screening", BOTH),
 )
 REPRODUCTIONS: dict[str, Entry] = {entry.id: entry for entry in _ENTRIES}
 

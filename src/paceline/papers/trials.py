@@ -69,6 +69,8 @@ class Finished:
     time: Column
     accuracy: Column
     loss: Column
+    columns: dict[str, Column]
+    """Everything that was measured, by name."""
     notes: tuple[dict[str, Any], ...]
 
     def at(self, time: float, figure: Column) -> float:
@@ -145,7 +147,8 @@ class Laboratory:
             )
         executor = make_executor(runs[0].settings.executor)
         for run in runs:
-            executor.trainer.prepare(run.problem.space)
+            for space in run.problem.spaces:
+                executor.trainer.prepare(space)
         self._left = {id(run) for run in runs}
         begin = clock.perf_counter()
         try:
@@ -235,5 +238,6 @@ def _read(directory: Path, trial: Trial) -> Finished:
         time=column("time"),
         accuracy=column("accuracy"),
         loss=column("loss"),
+        columns={name: column(name) for name in (rows[-1] if rows else {})},
         notes=tuple(summary.get("notes", ())),
     )

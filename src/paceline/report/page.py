@@ -163,6 +163,8 @@ def _caption(run: Run, window: Window, end: float) -> str:
     text = f"Seed {run.seed}, virtual time {number(window.begin)} to {seconds(window.end)}"
     if window.active > len(window.sites):
         text += f"; the {len(window.sites)} busiest of {window.active} active sites"
+    if not window.instants:
+        text += "; what took no time is left out"
     if end < window.end:
         text += f"; the run ends at {seconds(end)}, and what had not ended by then has no bar"
     return f"{text}."

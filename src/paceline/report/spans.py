@@ -42,6 +42,8 @@ class Window:
     """The sites shown, servers first."""
     active: int
     """How many sites did anything between the two times."""
+    instants: bool = True
+    """Whether it holds spans that took no time; where there is too much to draw, they go first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +74,10 @@ def read_window(
     if not activity:
         return None
     sites = _choose(activity, most)
-    if most > FEW_SITES and sum(activity[site].spans for site in sites) > spans:
+    instants = sum(activity[site].spans for site in sites) <= spans
+    if not instants:
+        inside &= pc.field("end") > pc.field("start")
+    if most > FEW_SITES and sum(activity[site].lasting for site in sites) > spans:
         sites = _choose(activity, FEW_SITES + sum(site < 0 for site in sites))
     columns = _collect(path, data, inside & pc.field("site").isin(sites))
     if len(columns["start"]) > spans:
@@ -80,7 +85,7 @@ def read_window(
         cut = float(columns["start"][spans])
         end = cut if cut > begin else end
         columns = {name: column[:spans] for name, column in columns.items()}
-    return Window(begin=begin, end=end, columns=columns, sites=tuple(sites), active=len(activity))
+    return Window(begin=begin, end=end, columns=columns, sites=tuple(sites), active=len(activity), instants=instants)
 
 
 def read_windows(paths: Sequence[Path], begin: float | None = None, end: float | None = None) -> list[Window | None]:
@@ -167,17 +172,23 @@ class _Active(NamedTuple):
 
     busy: float
     spans: int
+    lasting: int
+    """Spans that took time."""
 
 
 def _activity(path: Path, data: Any, inside: Any) -> dict[int, _Active]:
     found: dict[int, _Active] = {}
     for batch in _batches(path, data, ["site", "kind", "start", "end"], inside):
         idle = pc.equal(batch["kind"].cast(pa.string()), "wait")
-        length = pc.if_else(idle, 0.0, pc.subtract(batch["end"], batch["start"]))
-        table = pa.table({"site": batch["site"], "length": length})
-        for row in table.group_by("site").aggregate([("length", "sum"), ("length", "count")]).to_pylist():
-            busy, spans = found.get(row["site"], (0.0, 0))
-            found[row["site"]] = _Active(busy + row["length_sum"], spans + row["length_count"])
+        length = pc.subtract(batch["end"], batch["start"])
+        lasts = pc.cast(pc.greater(length, 0.0), pa.int64())
+        table = pa.table({"site": batch["site"], "busy": pc.if_else(idle, 0.0, length), "lasts": lasts})
+        sums = table.group_by("site").aggregate([("busy", "sum"), ("busy", "count"), ("lasts", "sum")])
+        for row in sums.to_pylist():
+            busy, spans, lasting = found.get(row["site"], (0.0, 0, 0))
+            found[row["site"]] = _Active(
+                busy + row["busy_sum"], spans + row["busy_count"], lasting + row["lasts_sum"]
+            )
     return found
 
 

@@ -59,7 +59,8 @@ class FleetSettings:
     ``stragglers:SHARE,LAW``, which at every visit number lets exactly that share of the fleet vanish (NI-E5);
     several joined by ``+``."""
     server: str = "free"
-    """Server work: ``free``, ``constant:SECONDS`` a job, ``flops:FLOPS_PER_SECOND``, or ``undefined``."""
+    """Server work: ``free``, ``constant:SECONDS`` a job, ``flops:FLOPS_PER_SECOND``, ``measured`` (the FLOP/s of this
+    machine, found once before the run), or ``undefined``."""
     server_watts: float | None = None
     """Power of a server while it works."""
     server_mbps: float | None = None

@@ -83,7 +83,8 @@ def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = 
             )
         )
     for run in runs if not experiment.dry else ():
-        executor.trainer.prepare(run.problem.space)
+        for space in run.problem.spaces:
+            executor.trainer.prepare(space)
     # Everything is checked: only now are directories made.
     for run in runs:
         run.start()

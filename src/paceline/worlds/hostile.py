@@ -23,9 +23,9 @@ Attack = Literal["none", "push", "random", "label-flip"]
 _NOISE = (1 << 40) + 101
 """Sub-address below a visit's key; ``learn.draws`` has those from 1 << 40 on."""
 _FORMS = {
-    "sign-flip": "sign-flip:SHARE",
+    "sign-flip": "sign-flip:SHARE or sign-flip:SHARE,FACTOR",
     "scaled": "scaled:SHARE,FACTOR",
-    "random": "random:SHARE",
+    "random": "random:SHARE or random:SHARE,FACTOR",
     "label-flip": "label-flip:SHARE",
 }
 
@@ -37,7 +37,7 @@ class Hostile:
     clients: frozenset[int] = frozenset()
     attack: Attack = "none"
     factor: float = 1.0
-    """For ``push``: the upload is start + factor * (trained - start)."""
+    """For ``push``: the upload is start + factor * (trained - start); for ``random``: noise so many times as long."""
 
     def shards(self, problem: Problem, client: int) -> Shards:
         """The data that a client computes on: with wrong labels where it flips them."""
@@ -51,7 +51,7 @@ class Hostile:
         masks = () if mask is None else (mask,)  # a sparse model stays as sparse as its receiver expects
         if self.attack == "push":
             return apply(partial(_pushed, factor=self.factor), start, trained, *masks)
-        return apply(partial(_random, key=key), start, trained, *masks)
+        return apply(partial(_random, key=key, factor=self.factor), start, trained, *masks)
 
 
 NOBODY = Hostile()
@@ -62,12 +62,12 @@ def _pushed(start: Tensor, trained: Tensor, mask: Tensor | None = None, *, facto
     return start.add(trained - start, alpha=factor)
 
 
-def _random(start: Tensor, trained: Tensor, mask: Tensor | None = None, *, key: int) -> Tensor:
-    """The start and Gaussian noise as long as the honest update."""
+def _random(start: Tensor, trained: Tensor, mask: Tensor | None = None, *, key: int, factor: float) -> Tensor:
+    """The start and Gaussian noise as long as the honest update, times a factor."""
     start = start if mask is None else start * mask
     noise = gaussian(key, start)
     noise = noise if mask is None else noise * mask
-    length: Tensor = (trained - start).norm() / noise.norm().clamp(min=1e-30)
+    length: Tensor = factor * (trained - start).norm() / noise.norm().clamp(min=1e-30)
     return start + noise * length
 
 
@@ -80,7 +80,8 @@ def gaussian(key: int, like: Tensor) -> Tensor:
 
 
 def parse_hostile(text: str, clients: int, seed: int) -> Hostile:
-    """Hostile devices from words: ``none``, ``sign-flip:0.2``, ``scaled:0.2,10``, ``random:0.2``, ``label-flip:0.2``.
+    """Hostile devices from words: ``none``, ``sign-flip:0.2``, ``scaled:0.2,10``, ``random:0.2``, ``label-flip:0.2``;
+    ``sign-flip:0.2,5`` and ``random:0.2,5`` are five times as long.
 
     Exactly the whole part of share times clients, drawn at (seed, "hostile"), the same ones for every attack.
     """
@@ -90,14 +91,16 @@ def parse_hostile(text: str, clients: int, seed: int) -> Hostile:
     if word not in _FORMS:
         raise SettingError(f"hostile is {text!r}; {nearest(word, ('none', *_FORMS))}")
     numbers = _numbers(rest)
-    if len(numbers) != len(_FORMS[word].split(",")):
+    wanted = {form.count(",") + 1 for form in _FORMS[word].split(" or ")}
+    if len(numbers) not in wanted:
         raise SettingError(f"hostile is {text!r}; wanted {_FORMS[word]}, as in 'scaled:0.2,10' or 'sign-flip:0.2'")
     part = share(numbers[0], f"the share of hostile clients in {text!r}")
     chosen = stream(seed, "hostile").permutation(clients)[: whole_part(part, clients)]
     who = frozenset(chosen.tolist())
+    factor = numbers[1] if len(numbers) > 1 else 1.0
     if word in ("sign-flip", "scaled"):
-        return Hostile(who, "push", -1.0 if word == "sign-flip" else numbers[1])
-    return Hostile(who, "random" if word == "random" else "label-flip")
+        return Hostile(who, "push", -factor if word == "sign-flip" else factor)
+    return Hostile(who, "random" if word == "random" else "label-flip", factor)
 
 
 def _numbers(text: str) -> list[float]:

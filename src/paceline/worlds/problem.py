@@ -32,9 +32,10 @@ NOMINAL_SAMPLES = 60_000
 
 @dataclass(eq=False)
 class Problem:
-    """One seed's split of one dataset, for one architecture."""
+    """One seed's split of one dataset, for one architecture or several."""
 
     space: Space
+    """The architecture, or the first of them."""
     dataset: str
     partition: Partition | None = None
     """None in a dry run, which reads no data: every client then has ``nominal`` samples."""
@@ -46,18 +47,29 @@ class Problem:
     public_size: int = 0
     """Samples that the server holds itself, also in a dry run."""
     public: tuple[Tensor, Tensor] | None = None
-    _flops: dict[tuple[int, int], float] = field(default_factory=dict)
+    others: tuple[Space, ...] = ()
+    """Further architectures; clients have them in turn."""
+    _flops: dict[tuple[int, int, int], float] = field(default_factory=dict)
     _recipes: list[LocalSGD] = field(default_factory=list)
-    _initial: dict[int, Model] = field(default_factory=dict)
+    _initial: dict[tuple[int, int], Model] = field(default_factory=dict)
 
-    def initial_model(self, seed: int) -> Model:
+    @property
+    def spaces(self) -> tuple[Space, ...]:
+        """All architectures."""
+        return (self.space, *self.others)
+
+    def kind(self, client: int) -> int:
+        """Which of them a client has."""
+        return client % len(self.spaces)
+
+    def initial_model(self, seed: int, kind: int = 0) -> Model:
         """Random weights at the seed's own address; in a dry run, a ghost."""
-        if seed not in self._initial:
-            dry = self.train_shards is None
-            self._initial[seed] = (
-                Ghost(self.space) if dry else Model(self.space, self.space.initial(address(seed, "initial model")))
+        if (seed, kind) not in self._initial:
+            space, dry = self.spaces[kind], self.train_shards is None
+            self._initial[seed, kind] = (
+                Ghost(space) if dry else Model(space, space.initial(address(seed, "initial model")))
             )
-        return self._initial[seed]
+        return self._initial[seed, kind]
 
     def samples(self, client: int) -> int:
         """Training samples of a client."""
@@ -104,16 +116,16 @@ class Problem:
 
     def flops(self, client: int, recipe: LocalSGD) -> float:
         """Training FLOPs of one visit: 3 forward passes a sample; NaN where some layer's are not known."""
-        key = (id(recipe), self.samples(client))
+        key = (id(recipe), self.samples(client), self.kind(client))
         found = self._flops.get(key)
         if found is None:
             self._recipes.append(recipe)  # keeps the id taken
-            found = self._flops[key] = 3.0 * self.space.flops * recipe.samples_for(key[1])
+            found = self._flops[key] = 3.0 * self.spaces[key[2]].flops * recipe.samples_for(key[1])
         return found
 
     def probe_flops(self, client: int) -> float:
         """FLOPs of one full gradient."""
-        return 3.0 * self.space.flops * self.samples(client)
+        return 3.0 * self.spaces[self.kind(client)].flops * self.samples(client)
 
 
 def build_problem(
@@ -134,23 +146,24 @@ def build_problem(
     held = public_count(public, count)
     if dry and (clients > count - held or not is_here(dataset)):
         # Nothing to split, or nobody to split it for: all clients alike, so that any fleet can be tried.
-        space = make_space(model, spec.shape, spec.classes, dtype)
+        space, *others = make_spaces(model, spec.shape, spec.classes, dtype)
         nominal = max(1, (count - held) // clients)
-        return Problem(space, dataset, nominal=nominal, classes=spec.classes, public_size=held)
+        kinds = tuple(others)
+        return Problem(space, dataset, nominal=nominal, classes=spec.classes, public_size=held, others=kinds)
     data = load_once(dataset)
-    space = make_space(model, data.shape, data.classes, dtype)
+    space, *others = make_spaces(model, data.shape, data.classes, dtype)
     rng = stream(seed, "partition", partition, clients)
     held = public_count(public, len(data.y_train))
     split = split_rest(scheme, data, clients, rng, public_rows(data.y_train, held, seed))
     if dry:
-        return Problem(space, dataset, split, classes=data.classes, public_size=held)
+        return Problem(space, dataset, split, classes=data.classes, public_size=held, others=tuple(others))
     if len(split) != clients or split.sizes.min() < 1:
         raise PartitionError(f"{partition} left a client of {clients} without data; lower `clients`")
     tensors = tensors_once(dataset)
     shards = Shards(tensors["x_train"], tensors["y_train"], split.indices, split.offsets)
     test = (tensors["x_test"], tensors["y_test"])
     shown = public_once(dataset, held, seed) if held else None
-    return Problem(space, dataset, split, 0, shards, test, data.classes, seed, held, shown)
+    return Problem(space, dataset, split, 0, shards, test, data.classes, seed, held, shown, tuple(others))
 
 
 def public_count(share: float, samples: int) -> int:
@@ -222,6 +235,11 @@ def flipped_labels(labels: Tensor, classes: int) -> Tensor:
     if labels.is_floating_point():
         raise SettingError("hostile=label-flip needs classes; these data have numeric targets: use another attack")
     return classes - 1 - labels
+
+
+def make_spaces(models: str, shape: tuple[int, ...], classes: int, dtype: str) -> list[Space]:
+    """The architectures of ``lenet+mlp:200``, in this order."""
+    return [make_space(model, shape, classes, dtype) for model in models.split("+")]
 
 
 @lru_cache(maxsize=16)

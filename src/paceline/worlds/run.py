@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from paceline.ledger import Ledger
 from paceline.ledger.directory import RunDirectory
 from paceline.system import build_fleet
 from paceline.worlds.hostile import parse_hostile
+from paceline.worlds.measured import with_measured_server
 from paceline.worlds.problem import Problem, build_problem
 from paceline.worlds.settings import Settings
 from paceline.worlds.simulation import Simulation
@@ -66,6 +67,12 @@ class Run:
             dry=self.dry,
             public=s.public,
         )
+        if self.problem.others and not getattr(s.algorithm, "mixes_architectures", False):
+            raise SettingError(
+                f"model is {s.model!r}, several architectures, but {s.name} averages weights, which must all be of"
+                " one architecture; use feddf, or give one model"
+            )
+        self.settings = s = replace(s, fleet=with_measured_server(s.fleet, self.problem.space))
         fleet = build_fleet(s.fleet, s.clients, s.seed)
         _check_recipe(s, self.problem)
         ledger = Ledger(keep=self.keep_spans)

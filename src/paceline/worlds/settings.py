@@ -52,7 +52,8 @@ class Settings:
     """Clients that attack, a share of all: ``sign-flip:0.2``, ``scaled:0.2,10`` (the update times 10), ``random:0.2``
     (noise as long as the update), ``label-flip:0.2``."""
     model: str = "auto"
-    """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data."""
+    """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data;
+    ``lenet+mlp:200`` gives clients different ones in turn (feddf)."""
     every: int | None = None
     """Evaluate after this many rounds."""
     flush: int = 1024

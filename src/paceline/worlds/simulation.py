@@ -90,9 +90,18 @@ class Simulation:
         """The run's stream at an address."""
         return stream(self.seed, *path)
 
-    def initial_model(self) -> Model:
+    def initial_model(self, kind: int = 0) -> Model:
         """The same for every algorithm with this seed."""
-        return self.problem.initial_model(self.seed)
+        return self.problem.initial_model(self.seed, kind)
+
+    @property
+    def kinds(self) -> int:
+        """How many architectures there are."""
+        return len(self.problem.spaces)
+
+    def kind(self, client: int) -> int:
+        """Which of them a client has."""
+        return self.problem.kind(client)
 
     def samples(self, client: int) -> int:
         """Training samples of a client."""
@@ -261,10 +270,9 @@ class Simulation:
         round = self.round
         if end > now:
             await self.loop.at(end)
-        if start > now and late != source:
-            self.ledger.wait(source, now, start, round, late)
-        elif start > now:
-            self.ledger.wait(target, now, start, round, late)
+        waiting = target if late == source else source
+        if start > now and waiting >= 0:  # a server has other things to do than to wait for one device's link
+            self.ledger.wait(waiting, now, start, round, late)
         self.ledger.transfer(source, target, start, end, round, size, joules, lanes)
         if not self._steady:
             self._served.add(target)
