@@ -66,6 +66,7 @@ def test_algorithms_that_average_refuse_several_architectures():
 
 
 def test_without_public_data_it_says_what_to_give():
-    run = Run(make_settings("feddf", [*WORDS, "public=0.0"]))
-    drive([run], make_executor(run.settings.executor))
-    assert "public=0.05" in str(run.failure)
+    with pytest.raises(SettingError, match=r"public=0\.05"):
+        Run(make_settings("feddf", [*WORDS, "public=0.0"]))
+    with pytest.raises(SettingError, match=r"public=0\.05"):
+        Run(make_settings("spfl", ["spfl.aggregation.rule=screen"]), dry=True)

@@ -48,6 +48,11 @@ class Aggregation:
             require(0 <= value < 0.5, f"aggregation.{name} is {value}; it must be 0 or more, and below 0.5")
         require(self.picks >= 1, f"aggregation.picks is {self.picks}; it must be 1 or more")
 
+    @property
+    def needs_public(self) -> bool:
+        """Whether it needs samples at the server."""
+        return self.rule in ("screen", "distil")
+
     def centre(
         self, world: World, model: Model, deltas: Sequence[Model], on_rejected: Rejected | None = None
     ) -> Model:

@@ -29,6 +29,11 @@ class FedDF:
     """Without it every architecture averages its own devices and learns from nobody else: each alone."""
     mixes_architectures: bool = field(default=True, init=False)
 
+    @property
+    def needs_public(self) -> bool:
+        """Whether it needs samples at the server."""
+        return self.teach
+
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")

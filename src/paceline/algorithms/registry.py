@@ -25,6 +25,8 @@ class Named:
     summary: str
     every: int = 1
     """Evaluate after this many rounds unless told otherwise."""
+    public: float = 0.0
+    """The share of the data that its server holds unless told otherwise."""
 
 
 ALGORITHMS: dict[str, Named] = {
@@ -35,7 +37,7 @@ ALGORITHMS: dict[str, Named] = {
     "apfl": Named(APFL, "asynchronous parallel FL: nobody waits (ICML 2023)", every=10),
     "dga": Named(DGA, "delayed gradient averaging: devices train on while updates travel (NeurIPS 2021)"),
     "mifa": Named(MIFA, "the server remembers every device's last update (NeurIPS 2021)"),
-    "feddf": Named(FedDF, "ensemble distillation, also across architectures (NeurIPS 2020)"),
+    "feddf": Named(FedDF, "ensemble distillation, also across architectures (NeurIPS 2020)", public=0.1),
     "fedasync": Named(FedAsync, "every arrival is mixed in at once (Xie et al. 2019)", every=20),
     "fedbuff": Named(FedBuff, "asynchronous with a buffer of K updates (Nguyen et al. 2022)"),
 }

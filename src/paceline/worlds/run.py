@@ -57,6 +57,7 @@ class Run:
                 f"a dry run learns nothing, but {s.name} must learn something to know its schedule: leave out"
                 f" --dry-run, or give the schedule (for psfl: set psfl.width and psfl.length)"
             )
+        _check_public(s)
         self.problem: Problem = build_problem(
             dataset=s.dataset,
             partition=s.partition,
@@ -284,6 +285,16 @@ def _flush_limit(settings: Settings, problem: Problem) -> int:
         settings.executor.device == "auto" and torch.cuda.is_available()
     )
     return int(min(max((FLUSH_FLOPS_CUDA if cuda else FLUSH_FLOPS) / flops, FEWEST), settings.flush))
+
+
+def _check_public(settings: Settings) -> None:
+    """A server that screens or distils needs samples of its own."""
+    aggregation = getattr(settings.algorithm, "aggregation", settings.algorithm)
+    if getattr(aggregation, "needs_public", False) and not settings.public:
+        raise SettingError(
+            f"{settings.name} is to screen or distil at the server, which needs samples there; give it some, as in"
+            " --set public=0.05, or choose another aggregation.rule"
+        )
 
 
 def _check_recipe(settings: Settings, problem: Problem) -> None:

@@ -89,7 +89,7 @@ def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = 
     for other, words in own.items():  # also of those that do not run: a slip must not pass in silence
         apply(algorithm_named(other).make(), words, f"{other}.")
     algorithm_tree = merge(_lifted(tree), own[name])
-    base = Settings(name=name, algorithm=named.make(), every=named.every)
+    base = Settings(name=name, algorithm=named.make(), every=named.every, public=named.public)
     settings = apply(base, {key: value for key, value in tree.items() if key != "algorithm"})
     return replace(settings, algorithm=apply(settings.algorithm, algorithm_tree, f"{name}."))
 
