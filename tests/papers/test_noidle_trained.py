@@ -6,7 +6,7 @@ import pytest
 
 from paceline.errors import SettingError
 from paceline.papers import noidle_trained
-from paceline.papers.noidle_trained import SMALL, _screening_rows, _student_rows
+from paceline.papers.noidle_trained import SMALL, _screening_rows
 from paceline.papers.result import Request
 
 
@@ -36,7 +36,7 @@ def test_methods_make_as_many_visits(shrunk, tmp_path):
         for path in tmp_path.glob("trials/digits-iid/*/summary.json")
     }
     assert len(visits) == 5
-    assert all(30 <= count < 60 for count in visits.values()), visits
+    assert all(30 <= count < 50 for count in visits.values()), visits  # at most one more round, DGA's has twenty
     assert found.hardware
 
 
@@ -60,7 +60,3 @@ def test_rows_judge_screening_and_plain_averaging():
 def test_a_dataset_it_does_not_have_is_refused():
     with pytest.raises(SettingError, match="--data is 'cifar100'"):
         noidle_trained.table1(Request(scale="small", data="cifar100"))
-
-
-def test_students_are_compared_by_architecture():
-    assert _student_rows("digits", [], [], []) == []

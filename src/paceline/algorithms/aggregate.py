@@ -20,6 +20,7 @@ from paceline.learn.flops import TRAINING_PASSES
 from paceline.learn.graph import Ghost, job
 from paceline.learn.job import Trainer
 from paceline.learn.space import Space
+from paceline.system.availability import whole_part
 
 RULES = ("mean", "median", "trimmed", "krum", "screen", "distil")
 Rejected = Callable[[Sequence[int]], None]
@@ -73,9 +74,9 @@ class Aggregation:
         if self.rule == "median":
             return apply(median, *deltas)
         if self.rule == "trimmed":
-            return apply(partial(trimmed, cut=_whole_part(self.trim, count)), *deltas)
+            return apply(partial(trimmed, cut=whole_part(self.trim, count)), *deltas)
         if self.rule == "krum":
-            f = _whole_part(self.hostile, count)
+            f = whole_part(self.hostile, count)
             return apply(partial(krum, hostile=f, picks=min(self.picks, count - f)), *deltas)
         return self._distilled(world, model, deltas)
 
@@ -132,10 +133,6 @@ def public_features(world: World) -> Tensor:
 def batches_key(world: World) -> int:
     """Where this round's distillation draws its batches."""
     return int(world.stream("distillation", world.round).integers(1 << 63))
-
-
-def _whole_part(share: float, count: int) -> int:
-    return int(share * count + 1e-9)  # 0.3 * 10 is 3
 
 
 def _screened(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import Dropped, Model, Progress, World, combine, count_rejected, require
 from paceline.learn.recipe import LocalSGD
+from paceline.ledger import NOBODY
 
 STALENESS = ("none", "polynomial", "constant")
 
@@ -44,24 +45,29 @@ class APFL:
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Devices and aggregator run by themselves; every finished aggregation is progress."""
-        buffer = Buffer(world.initial_model())
+        buffer = Buffer(world.initial_model(), len(world.clients))
         for device in world.clients:
             world.spawn(self.device(world, buffer, device))
         world.spawn(self.aggregator(world, buffer))
         for _ in range(self.rounds):
-            model, uploads = await buffer.finished.get()
+            done = await buffer.finished.get()
+            if done is None:  # every device has left for good
+                return
+            model, uploads = done
             yield Progress(model, {"uploads": uploads})
 
     async def device(self, world: World, buffer: Buffer, device: int) -> None:
         """Download, train, upload, again and again; after a drop-out from the buffer's present model (NI-8)."""
         while True:
-            start, clock = buffer.model, buffer.clock
             try:
+                await world.reach(device)
+                start, clock = buffer.model, buffer.clock
                 received = await world.send(start, world.server, device)
                 trained = await world.train(device, received, self.local)
                 delta = await world.send(trained - received, device, world.server)
             except Dropped as dropped:
                 if dropped.gone:
+                    buffer.leave()
                     return
                 continue
             if not buffer.accepts(device):  # NI-6
@@ -72,7 +78,7 @@ class APFL:
         """NI-7: take all that is pending, work on it, publish; the divisor is the number of devices."""
         while True:
             if not buffer.pending:
-                await world.wait(world.server, buffer.arrival(), world.server)
+                await world.wait(world.server, buffer.arrival(), NOBODY)
             await world.settled()  # what arrives at the same instant is aggregated together
             uploads = buffer.take()
             await world.work(world.server, self.aggregation.flops(world, buffer.model, len(uploads)))
@@ -92,12 +98,14 @@ class APFL:
 class Buffer:
     """The server's model, the uploads that wait, and the devices that wait for theirs to be aggregated."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, devices: int) -> None:
         self.model = model
+        self._devices = devices
         self.clock = 0
         """Uploads aggregated so far."""
         self.pending: list[Upload] = []
-        self.finished: asyncio.Queue[tuple[Model, int]] = asyncio.Queue()
+        self.finished: asyncio.Queue[tuple[Model, int] | None] = asyncio.Queue()
+        """Models with the number of their uploads; None when nothing can come any more."""
         self._unaggregated: set[int] = set()
         self._held: dict[int, asyncio.Event] = {}
         self._arrival = asyncio.Event()
@@ -113,6 +121,15 @@ class Buffer:
     async def arrival(self) -> None:
         """Until something is pending."""
         await self._arrival.wait()
+
+    def leave(self) -> None:
+        """A device is gone for good."""
+        self._devices -= 1
+        self._end_if_over()
+
+    def _end_if_over(self) -> None:
+        if not self._devices and not self._unaggregated:
+            self.finished.put_nowait(None)
 
     def put(self, upload: Upload) -> None:
         """An upload joins the pending ones; at most one of each device is not aggregated yet (NI-6)."""
@@ -136,6 +153,7 @@ class Buffer:
             if (held := self._held.pop(upload.device, None)) is not None:
                 held.set()
         self.finished.put_nowait((model, len(uploads)))
+        self._end_if_over()
 
 
 def staleness_weight(text: str, steps: int) -> float:

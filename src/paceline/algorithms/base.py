@@ -145,6 +145,10 @@ class World(Protocol):
         """Count one more of this value (a staleness, say): its distribution goes to the summary and the report."""
         ...
 
+    async def reach(self, *clients: int) -> None:
+        """Until one of these can be reached; ``Dropped`` if none ever will be. Being away is nobody's waiting."""
+        ...
+
     async def wait(self, site: int, event: Awaitable[T], cause: int) -> T:
         """Let a site wait for something; that it waited, and for whom, goes to the ledger."""
         ...
@@ -228,7 +232,7 @@ def count_rejected(world: World, devices: Sequence[int]) -> Callable[[Sequence[i
 
     def count(places: Sequence[int]) -> None:
         for place in places:
-            world.record("rejected", devices[place])
+            world.record("rejected client", devices[place])
 
     return count
 

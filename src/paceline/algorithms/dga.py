@@ -6,12 +6,21 @@ puts it in the place of its own contribution: w <- w + (mean update - own update
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.algorithms.aggregate import Aggregation
-from paceline.algorithms.base import Dropped, Model, Progress, World, combine, require, train_when_back
+from paceline.algorithms.base import (
+    Dropped,
+    Model,
+    Progress,
+    World,
+    combine,
+    count_rejected,
+    require,
+    train_when_back,
+)
 from paceline.learn.recipe import LocalSGD
 
 
@@ -57,14 +66,22 @@ class DGA:
 
     async def exchange(self, world: World, model: Model, updates: dict[int, Model]) -> Model:
         """All updates up, the server's work, the average down."""
-        sent = await world.gather(self.upload(world, device, update) for device, update in updates.items())
-        arrived = [update for update in sent if update is not None]
+        sent = await self.all_of(world, [self.upload(world, device, update) for device, update in updates.items()])
+        arrived = {device: one for device, one in zip(updates, sent, strict=True) if one is not None}
         await world.work(world.server, self.aggregation.flops(world, model, len(arrived)))
         if arrived:
-            centre = self.aggregation.centre(world, model, arrived)
+            updates_in = [*arrived.values()]
+            centre = self.aggregation.centre(world, model, updates_in, count_rejected(world, [*arrived]))
             model = combine([(1.0, model), (len(arrived) / len(world.clients), centre)])
-        await world.gather(self.download(world, device, model) for device in updates)
+        await self.all_of(world, [self.download(world, device, model) for device in updates])
         return model
+
+    async def all_of(self, world: World, transfers: list[Coroutine[Any, Any, Any]]) -> list[Any]:
+        """Transfers side by side. Devices that train on meanwhile wait for none of them: no barrier is booked."""
+        if not self.extra:
+            return await world.gather(transfers)
+        tasks = [world.spawn(transfer) for transfer in transfers]
+        return [await task for task in tasks]
 
     async def upload(self, world: World, device: int, update: Model) -> Model | None:
         """The update, unless its device is gone."""

@@ -41,6 +41,10 @@ class MIFA:
         model = world.initial_model()
         memory: dict[int, tuple[Model, int]] = {}
         for r in range(self.rounds):
+            try:
+                await world.reach(*world.clients)
+            except Dropped:  # nobody is left
+                return
             there = [device for device in world.clients if not memory or world.online(device)]
             arrived = await world.gather(self.visit(world, device, model, wait=not memory) for device in there)
             for device, update in zip(there, arrived, strict=True):

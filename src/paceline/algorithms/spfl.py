@@ -40,6 +40,10 @@ class SPFL:
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        require(
+            self.aggregate == "deltas" or self.aggregation.rule == "mean",
+            f"aggregation.rule is {self.aggregation.rule!r}, which works on updates; use aggregate=deltas with it",
+        )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Devices and server side by side, round by round."""
@@ -51,8 +55,6 @@ class SPFL:
             sent = {
                 device: upload for device, upload in zip(world.clients, arrived, strict=True) if upload is not None
             }
-            for _ in sent:
-                world.record("staleness", 1)
             held = newest
             yield Progress(held, {"uploads": len(sent)})
 
@@ -70,6 +72,8 @@ class SPFL:
         """NI-3: the server makes the next model of what it got in the round before."""
         if not sent:
             return held
+        for _ in sent:
+            world.record("staleness", 1)
         await world.work(world.server, self.aggregation.flops(world, held, len(sent)))
         if self.aggregate == "models":
             return mean([*sent.values()])

@@ -13,6 +13,8 @@ from paceline.report.text import number, percent, percent_tick, tag, ticks, word
 WIDTH, HEIGHT = 420, 170
 LEFT, RIGHT, TOP, BOTTOM = 46, 8, 8, 36
 MOST_BARS = 40
+WHO, NAMED = " client", 8
+"""Names that end so count clients, not amounts: a mean of them would say nothing."""
 
 Counts = Mapping[int, int]
 
@@ -60,6 +62,9 @@ def section(groups: Sequence[Group]) -> str:
 def describe(counts: Counts, name: str) -> str:
     """A distribution in words."""
     total = sum(counts.values())
+    if name.endswith(WHO):
+        often = Counter(counts).most_common(NAMED)
+        return f"{name}s: " + ", ".join(f"{client} ({count} times)" for client, count in often)
     mean = sum(value * count for value, count in counts.items()) / total
     middle = number((_ranked(counts, (total - 1) // 2) + _ranked(counts, total // 2)) / 2)
     seen = "1 value" if total == 1 else f"{total:,} values"

@@ -287,6 +287,15 @@ class Combined:
         return min(left, key=lambda leave: (leave.at, -leave.back), default=None)
 
 
+def staying(availability: Availability) -> Availability:
+    """The same without those who vanish as soon as they have the model: for visits that no new model began."""
+    if isinstance(availability, Vanishing | Stragglers):
+        return AlwaysOn()
+    if isinstance(availability, Combined):
+        return Combined([staying(part) for part in availability._parts])
+    return availability
+
+
 _WORDS = {
     "always": "always",
     "dropout": "dropout:P or dropout:P,forever",

@@ -74,7 +74,7 @@ def parse_server(text: str, *, watts: float | None = None) -> Server:
     word, _, rest = text.partition(":")
     if text in ("free", "undefined"):
         return FreeServer() if text == "free" else UndefinedServer()
-    known = ("constant", "flops", "free", "undefined")
+    known = ("constant", "flops", "free", "measured", "undefined")
     if word not in ("constant", "flops"):
         raise SettingError(f"fleet.server is {text!r}; {nearest(word, known)}")
     try:

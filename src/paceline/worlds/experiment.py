@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from paceline.algorithms.registry import algorithm_named
 from paceline.config import Tree
 from paceline.errors import SettingError
 from paceline.learn.executor import Statistics
@@ -58,6 +59,9 @@ def plan(
     until = until or Until()
     if dry and until.learned:
         raise SettingError("a dry run learns nothing, so it cannot stop at an accuracy; use --until time=SECONDS")
+    if held := max(algorithm_named(name).public for name in names):
+        # One of them needs data at its server: all then learn from the same rest.
+        file = {"public": held, **(file or {})}
     first = [make_settings(name, overrides, file) for name in names]
     settings = tuple(replace(one, seed=one.seed + k) for one in first for k in range(seeds))
     return Experiment(settings=settings, until=until, dry=dry, out=out, keep_spans=keep_spans)

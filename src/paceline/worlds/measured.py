@@ -6,8 +6,10 @@ A measurement is a wall clock's, and runs must be repeatable: so it is made once
 
 from __future__ import annotations
 
+import statistics
 import time
 from dataclasses import replace
+from functools import cache
 
 import torch
 
@@ -19,28 +21,30 @@ SAMPLES, LEAST = 256, 0.2
 """Samples of a forward pass, and seconds to repeat it for."""
 
 
-def with_measured_server(fleet: FleetSettings, space: Space) -> FleetSettings:
+def with_measured_server(fleet: FleetSettings, space: Space, device: str) -> FleetSettings:
     """The same fleet with the server's rate in place of the word ``measured``."""
     if fleet.server != "measured":
         return fleet
-    return replace(fleet, server=f"flops:{measured_rate(space):.3g}")
+    return replace(fleet, server=f"flops:{measured_rate(space, device):.3g}")
 
 
-def measured_rate(space: Space) -> float:
-    """FLOP/s of forward passes of this model on this machine."""
+@cache
+def measured_rate(space: Space, device: str) -> float:
+    """FLOP/s of forward passes of this model on this machine; once a process, so that all its runs agree."""
     if not space.flops > 0:
         raise SettingError(
             f"fleet.server=measured needs the FLOPs of {space.name}, and some layer's are not known;"
             " use constant:SECONDS"
         )
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     module = space.factory().to(device, space.dtype).eval()
     x = torch.zeros(SAMPLES, *space.shape, dtype=space.dtype, device=device)
+    taken: list[float] = []
     with torch.no_grad():
-        module(x)
-        passes, begin = 0, time.perf_counter()
-        while time.perf_counter() - begin < LEAST:
+        until = time.perf_counter() + LEAST
+        while time.perf_counter() < until or len(taken) < 3:
+            begin = time.perf_counter()
             module(x).sum().item()
-            passes += 1
-        seconds = time.perf_counter() - begin
-    return passes * SAMPLES * space.flops / seconds
+            taken.append(time.perf_counter() - begin)
+    return SAMPLES * space.flops / statistics.median(taken)

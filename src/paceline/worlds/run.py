@@ -73,7 +73,7 @@ class Run:
                 f"model is {s.model!r}, several architectures, but {s.name} averages weights, which must all be of"
                 " one architecture; use feddf, or give one model"
             )
-        self.settings = s = replace(s, fleet=with_measured_server(s.fleet, self.problem.space))
+        self.settings = s = replace(s, fleet=with_measured_server(s.fleet, self.problem.space, s.executor.device))
         fleet = build_fleet(s.fleet, s.clients, s.seed)
         _check_recipe(s, self.problem)
         ledger = Ledger(keep=self.keep_spans)

@@ -26,6 +26,7 @@ from paceline.learn.recipe import LocalSGD
 from paceline.ledger import Ledger
 from paceline.seeds import Address, address, mix, stream
 from paceline.system import AlwaysOn, Fleet, Leave
+from paceline.system.availability import staying
 from paceline.worlds.barrier import Activity, book_waits
 from paceline.worlds.hostile import NOBODY, Hostile
 from paceline.worlds.lanes import Lanes
@@ -79,6 +80,7 @@ class Simulation:
         self._lanes = Lanes()
         self._train_key = address(self.seed, "train")
         self._steady = isinstance(self.fleet.availability, AlwaysOn)
+        self._staying = staying(self.fleet.availability)
 
     # -- what costs no time ---------------------------------------------------------------------------------
 
@@ -217,14 +219,13 @@ class Simulation:
         One that vanishes as soon as it has the model does that visit when it is back, and can only vanish so if a
         model has come since its last visit.
         """
-        fresh = client in self._served
+        vanishes = client in self._served and client not in self._resuming
         self._served.discard(client)
-        if client in self._resuming:
-            self._resuming.discard(client)
-            return None
-        leave = self.fleet.availability.leaves(client, visit, start, seconds)
+        self._resuming.discard(client)
+        availability = self.fleet.availability if vanishes else self._staying
+        leave = availability.leaves(client, visit, start, seconds)
         if leave is not None and leave.at == start:
-            if not fresh:
+            if not vanishes:
                 return None
             self._resuming.add(client)
             self._visits[client] = visit
@@ -329,6 +330,16 @@ class Simulation:
         if when == math.inf:
             raise Dropped(site, self.now(), None)
         return when
+
+    async def reach(self, *clients: int) -> None:
+        """Sleep until the first of these is there."""
+        if self._steady:
+            return
+        when = min(self._next_online(client, self.now()) for client in clients)
+        if when == math.inf:
+            raise Dropped(clients[0], self.now(), None)
+        if when > self.now():
+            await self.loop.at(when)
 
     async def wait(self, site: int, event: Awaitable[T], cause: int) -> T:
         """Await an event and book the time at a site."""
