@@ -227,12 +227,14 @@ def draw_clients(world: World, count: int, *path: Address) -> list[int]:
     return [*taken, *late][:count]
 
 
-def count_rejected(world: World, devices: Sequence[int]) -> Callable[[Sequence[int]], None]:
-    """For a screening: how often the update of each device was left out, as the report shows it."""
+def count_rejected(world: World, devices: Sequence[int | Sequence[int]]) -> Callable[[Sequence[int]], None]:
+    """For a screening: how often the update of each device, or of those that made it together, was left out."""
 
     def count(places: Sequence[int]) -> None:
         for place in places:
-            world.record("rejected client", devices[place])
+            makers = devices[place]
+            for maker in [makers] if isinstance(makers, int) else makers:
+                world.record("rejected client", maker)
 
     return count
 

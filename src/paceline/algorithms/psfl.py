@@ -37,8 +37,8 @@ class End(NamedTuple):
 
     model: Model
     samples: int
-    last: int
-    """The client that brought it."""
+    riders: tuple[int, ...]
+    """The clients it has been to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class PSFL:
         models, samples = [end.model for end in ends], [end.samples for end in ends]
         if self.aggregation.rule == "mean" or not ends:
             return server.step(model, models, samples)
-        rejected = count_rejected(world, [end.last for end in ends])
+        rejected = count_rejected(world, [end.riders for end in ends])
         centre = self.aggregation.centre(world, model, [end - model for end in models], rejected)
         return server.step(model, [combine([(1.0, model), (1.0, centre)])], [sum(samples)])
 
@@ -149,7 +149,7 @@ class PSFL:
         self, world: World, model: Model, sequence: Sequence[int], times: TimeEstimates | None
     ) -> End | None:
         """The model passes from client to client; one that drops out is passed over, a lost holder loses it."""
-        holder, samples = world.server, 0
+        holder, riders = world.server, list[int]()
         train = train_when_back if self.stragglers == "wait" else train_once
         for client in sequence:
             begin, there = world.now(), world.online(client)
@@ -163,10 +163,11 @@ class PSFL:
             if times is not None and there:  # the time to wait for a device that is away says nothing of its speed
                 times.observe(client, world.now() - begin)
             holder = client
-            samples += world.samples(client)
+            riders.append(client)
         try:
             if holder == world.server:
                 return None
-            return End(await world.send(model, holder, world.server), samples, holder)
+            samples = sum(map(world.samples, riders))
+            return End(await world.send(model, holder, world.server), samples, tuple(riders))
         except Dropped:
             return None
