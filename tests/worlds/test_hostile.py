@@ -317,7 +317,7 @@ def test_a_straggler_learns_what_it_would_have_learned():
     """The visit's draws are those of its number, so that stragglers change who is late and not what is trained."""
     late = digits_world()
     object.__setattr__(late.fleet, "availability", Stragglers(1.0, 5.0, size=10, seed=0))
-    late._steady = False
+    late.__post_init__()
 
     async def main():
         received = await late.send(late.initial_model(), late.server, 0)

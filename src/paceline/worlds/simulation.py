@@ -25,11 +25,11 @@ from paceline.learn.noise import signed
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import Ledger
 from paceline.seeds import Address, address, mix, stream
-from paceline.system import AlwaysOn, Fleet, Leave
-from paceline.system.availability import staying
+from paceline.system import Fleet
 from paceline.worlds.barrier import Activity, book_waits
 from paceline.worlds.hostile import NOBODY, Hostile
 from paceline.worlds.lanes import Lanes
+from paceline.worlds.presence import Presence
 from paceline.worlds.problem import Problem
 
 T = TypeVar("T")
@@ -70,17 +70,14 @@ class Simulation:
         self.promises: list[tuple[Promise[Any], asyncio.Future[Any] | None]] = []
         self.notes: list[Note] = []
         self.distributions: dict[str, Counter[int]] = {}
-        self._resuming: set[int] = set()
-        self._served: set[int] = set()
         self._visits: dict[int, int] = {}
         self._free: dict[int, float] = {}
         self._uplink: dict[int, float] = {}
         self._downlink: dict[int, float] = {}
-        self._away: dict[int, float] = {}
         self._lanes = Lanes()
         self._train_key = address(self.seed, "train")
-        self._steady = isinstance(self.fleet.availability, AlwaysOn)
-        self._staying = staying(self.fleet.availability)
+        self._presence = Presence(self.fleet.availability)
+        self._steady = self._presence.steady
 
     # -- what costs no time ---------------------------------------------------------------------------------
 
@@ -124,7 +121,7 @@ class Simulation:
 
     def online(self, client: int) -> bool:
         """Whether a client could start now."""
-        return self._steady or self._next_online(client, self.now()) <= self.now()
+        return self._steady or self._presence.next_online(client, self.now()) <= self.now()
 
     def evaluate(self, model: Model | Sequence[Model]) -> Measure:
         """Promise a score."""
@@ -196,7 +193,9 @@ class Simulation:
         if not self._steady:
             start = self._reachable(client, start)
         seconds, joules = self.fleet.compute.cost(client, visit, flops)
-        leave = None if self._steady else self._leave(client, visit, start, seconds)
+        leave = None if self._steady else self._presence.leave(client, visit, start, seconds)
+        if leave is not None and self._presence.resumes(client):
+            self._visits[client] = visit
         end = start + seconds if leave is None else leave.at
         self._free[client] = end
         round = self.round
@@ -209,27 +208,9 @@ class Simulation:
         self.ledger.train(client, start, end, round, flops * share, joules * share, leave is None)
         self._note(client, now, end)
         if leave is not None:
-            self._away[client] = leave.back
+            self._presence.left(client, leave.back)
             raise Dropped(client, leave.at, leave.back)
         return model
-
-    def _leave(self, client: int, visit: int, start: float, seconds: float) -> Leave | None:
-        """Whether a client goes away meanwhile.
-
-        One that vanishes as soon as it has the model does that visit when it is back, and can only vanish so if a
-        model has come since its last visit.
-        """
-        vanishes = client in self._served and client not in self._resuming
-        self._served.discard(client)
-        self._resuming.discard(client)
-        availability = self.fleet.availability if vanishes else self._staying
-        leave = availability.leaves(client, visit, start, seconds)
-        if leave is not None and leave.at == start:
-            if not vanishes:
-                return None
-            self._resuming.add(client)
-            self._visits[client] = visit
-        return leave
 
     def _promise(
         self,
@@ -276,7 +257,7 @@ class Simulation:
             self.ledger.wait(waiting, now, start, round, late)
         self.ledger.transfer(source, target, start, end, round, size, joules, lanes)
         if not self._steady:
-            self._served.add(target)
+            self._presence.served(target)
         # From now on, also where it had to wait: what is booked here is not a barrier's wait, and being away is none.
         self._note(source, now, end)
         self._note(target, now, end)
@@ -317,16 +298,9 @@ class Simulation:
         self.ledger.work(site, start, end, round, flops, joules)
         self._note(site, start, end)
 
-    def _next_online(self, site: int, when: float) -> float:
-        """The earliest time from ``when`` on at which a client is there, or infinity; servers always are."""
-        if site < 0:
-            return when
-        when = max(when, self._away.get(site, 0.0))
-        return when if when == math.inf else self.fleet.availability.next_online(site, when)
-
     def _reachable(self, site: int, when: float) -> float:
         """The same for someone who must be there: whoever never will be has dropped out."""
-        when = self._next_online(site, when)
+        when = self._presence.next_online(site, when)
         if when == math.inf:
             raise Dropped(site, self.now(), None)
         return when
@@ -335,7 +309,7 @@ class Simulation:
         """Sleep until the first of these is there."""
         if self._steady:
             return
-        when = min(self._next_online(client, self.now()) for client in clients)
+        when = min(self._presence.next_online(client, self.now()) for client in clients)
         if when == math.inf:
             raise Dropped(clients[0], self.now(), None)
         if when > self.now():
