@@ -7,8 +7,8 @@ from pathlib import Path
 
 import paceline
 
-ROOMS = ["errors", "seeds", "config", "clock", "system", "data", "learn", "ledger", "algorithms", "worlds"]
-ROOMS += ["papers", "report", "cli"]
+ROOMS = ["errors", "seeds", "config", "clock", "system", "topology", "data", "learn", "ledger"]
+ROOMS += ["algorithms", "worlds", "papers", "report", "cli"]
 SOURCE = Path(paceline.__file__).parent
 
 
@@ -42,8 +42,9 @@ def test_report_reads_only_run_directories():
         assert set(imported_rooms(file)) <= {"errors", "report"}, file.name
 
 
-def test_system_and_data_never_import_torch():
-    code = "import sys, paceline.system, paceline.data; assert 'torch' not in sys.modules, 'torch was imported'"
+def test_system_topology_and_data_never_import_torch():
+    rooms = "paceline.system, paceline.topology, paceline.topology.optimum, paceline.data"
+    code = f"import sys, {rooms}; assert 'torch' not in sys.modules, 'torch was imported'"
     # A package's __init__ runs first; a stand-in with the same path keeps it out of the way.
     stand_in = f"import sys, types; p = types.ModuleType('paceline'); p.__path__ = [{str(SOURCE)!r}]; "
     subprocess.run([sys.executable, "-c", stand_in + "sys.modules['paceline'] = p; " + code], check=True)

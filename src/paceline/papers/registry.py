@@ -49,6 +49,8 @@ TRAINED = "paceline.papers.psfl_trained"
 NOIDLE = "No One Idles, ICML 2023"
 TIMES = "paceline.papers.noidle_times"
 LEARNED = "paceline.papers.noidle_trained"
+PFEDAVG = "P-FedAvg, ToN 2022"
+SERVERS = "paceline.papers.pfedavg_theory"
 BOTH = ("small", "paper")
 THEN_TRAINED = ("theory", *BOTH)
 """What can be had without training, first; the other scales add the rows that need it."""
@@ -68,6 +70,10 @@ _ENTRIES = (
     Entry("noidle-table2-accuracy", "distillation by local epochs", NOIDLE, f"{LEARNED}:table2", BOTH),
     Entry("noidle-fig4", "convergence with 20 devices", NOIDLE, f"{LEARNED}:fig4", BOTH),
     Entry("noidle-architectures", "three architectures taught by all", NOIDLE, f"{LEARNED}:architectures", BOTH),
+    Entry("pfedavg-p", "the consensus rate of five topologies of 9 servers", PFEDAVG, f"{SERVERS}:rates"),
+    Entry("pfedavg-table3", "traffic, time and robustness of five topologies", PFEDAVG, f"{SERVERS}:table3"),
+    Entry("pfedavg-fig2", "the speed-up of parallel servers by order statistics", PFEDAVG, f"{SERVERS}:fig2"),
+    Entry("pfedavg-fig8-p", "the consensus rate of three weightings", PFEDAVG, f"{SERVERS}:fig8_rates"),
     Entry("noidle-screening", "hostile devices, and what screening saves", NOIDLE, f"{LEARNED}:screening", BOTH),
 )
 REPRODUCTIONS: dict[str, Entry] = {entry.id: entry for entry in _ENTRIES}

@@ -1,0 +1,17 @@
+"""Who is linked with whom, and with which weights they average: graphs, mixing matrices, their optimum."""
+
+from paceline.topology.graphs import Graph, parse_graph, random_graph
+from paceline.topology.mixing import WEIGHTINGS, Mixing, make_mixing
+from paceline.topology.weights import consensus_rate, disagreement_factor, mixing_matrix
+
+__all__ = [
+    "Graph",
+    "parse_graph",
+    "random_graph",
+    "Mixing",
+    "WEIGHTINGS",
+    "make_mixing",
+    "consensus_rate",
+    "disagreement_factor",
+    "mixing_matrix",
+]

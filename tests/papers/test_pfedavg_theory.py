@@ -1,0 +1,131 @@
+"""P-FedAvg's reproductions without training: the numbers, and that they are computed."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from paceline.papers import pfedavg_theory
+from paceline.papers.pfedavg_theory import fig2, fig8_rates, harmonic, order_of_rate, rates, speedup, table3, traffic
+from paceline.papers.result import Request
+from paceline.topology import parse_graph
+
+
+def rows(found):
+    return {row.name: row for row in found.rows}
+
+
+def test_four_of_five_printed_rates_are_reproduced():
+    """PF-T1; the tree is PF-E2's."""
+    found = rows(rates(Request()))
+    ours = {"complete": 1, "torus": 0.84, "ring": 0.2876, "barbell": 0.0783, "tree": 0.0894}
+    for name, p in ours.items():
+        row = found[f"{name}: p, Metropolis weights"]
+        assert row.ours == pytest.approx(p, abs=1e-3)
+        assert row.ok is (name != "tree")
+    assert "PF-E2" in found["tree: p, Metropolis weights"].note
+
+
+def test_optimal_rates():
+    found = rows(rates(Request()))
+    best = {"complete": 1, "torus": 0.8889, "tree": 0.1470, "ring": 0.3842, "barbell": 0.1227}
+    for name, p in best.items():
+        assert found[f"{name}: p, optimal weights"].ours == pytest.approx(p, abs=1e-3)
+    signed = {name: row.ours for name, row in found.items() if "either sign" in name}
+    assert list(signed.values()) == [pytest.approx(0.1591, abs=1e-3), pytest.approx(0.1284, abs=1e-3)]
+
+
+def test_rates_are_of_the_graphs(monkeypatch):
+    monkeypatch.setattr(pfedavg_theory, "GRAPHS", dict.fromkeys(pfedavg_theory.GRAPHS, "ring:12"))
+    assert not any(row.ok for row in rates(Request()).rows)
+
+
+def test_table_3_counts_what_the_formulas_say():
+    found = rows(table3(Request()))
+    for name in pfedavg_theory.GRAPHS:
+        for what in ("peak traffic", "total traffic", "time, servers as bottleneck", "edge connectivity"):
+            assert found[f"{name}: {what}"].ok, (name, what)
+        assert found[f"{name}: links that may fail"].ok is False
+    tolerated = [row.ours for name, row in found.items() if "may fail" in name]
+    assert tolerated == [7, 3, 0, 1, 0]  # PF-E5
+    orders = {name.partition(":")[0]: row.ok for name, row in found.items() if "exponent" in name}
+    assert orders == {"complete": True, "torus": True, "tree": True, "ring": True, "barbell": False}
+
+
+@pytest.mark.parametrize(
+    ("word", "busiest", "links"),
+    [
+        ("complete:16", 15, 16 * 15 / 2),
+        ("torus:4x4", 4, 2 * 16),
+        ("tree:16", 3, 15),
+        ("ring:16", 2, 16),
+        ("barbell:5,6", 5, 5 * 4 + 6 + 1),
+    ],
+)
+def test_table_3_holds_for_another_size(word, busiest, links):
+    """PF-9 with M = 16 and K = 64; times with b = 1 and B = 2."""
+    assert traffic(parse_graph(word), 64) == (2 * (4 + busiest), 2 * (64 + links), 8 + busiest / 2)
+
+
+def test_clients_that_do_not_divide_evenly_load_the_busiest_server():
+    assert traffic(parse_graph("ring:3"), 4) == (2 * (2 + 2), 2 * 4 + 6, 2 * 2 + 1)
+
+
+def test_the_barbells_rate_falls_with_the_square():
+    """Not with the cube, as printed, whichever sizes are compared."""
+    graphs = [parse_graph(f"barbell:{m},{m}") for m in (10, 20, 40)]
+    assert [order_of_rate(a, b) for a, b in pairwise(graphs)] == pytest.approx([-2, -2], abs=0.05)
+
+
+DIGEST = {
+    **dict(zip([(K, 1, 1) for K in (50, 100, 200, 500, 1000)], (1.70, 1.87, 2.00, 2.10, 2.14), strict=True)),
+    **dict(zip([(K, 5, 1) for K in (50, 100, 200, 500, 1000)], (1.46, 1.65, 1.82, 1.99, 2.07), strict=True)),
+    **dict(zip([(K, 20, 1) for K in (50, 100, 200, 500, 1000)], (1.20, 1.33, 1.49, 1.72, 1.88), strict=True)),
+    **dict(zip([(1000, 1, beta) for beta in (5, 10, 20, 50)], (2.07, 2.00, 1.88, 1.64), strict=True)),
+    **dict(zip([(1000, 20, beta) for beta in (5, 10, 20, 50)], (1.45, 1.28, 1.16, 1.07), strict=True)),
+}
+
+
+@pytest.mark.parametrize(("K", "E", "beta"), DIGEST)
+def test_speedups_by_order_statistics(K, E, beta):
+    """PF-11, PF-T6: values of an independent calculation."""
+    ring, complete = parse_graph("ring:5"), parse_graph("complete:5")
+    assert speedup(K, E, beta, ring) == pytest.approx(DIGEST[K, E, beta], abs=0.01)
+    assert speedup(K, E, beta, complete) == pytest.approx(speedup(K, E, beta, ring), abs=0.035)
+
+
+def test_figure_2_tells_all_of_them():
+    found = rows(fig2(Request()))
+    for (K, E, beta), value in DIGEST.items():
+        name = f"E={E}, β=1, K={K}" if beta == 1 else f"E={E}, K={K}, β={beta}"
+        assert found[name].ours == pytest.approx(value, abs=0.01)
+    assert [found[name].ok for name in ("over the number of clients K", "over β", "over local steps E")] == [True] * 3
+    limit = found["limit for many clients"]
+    assert (limit.paper, limit.ok) == (5, False)
+    assert limit.ours == pytest.approx(2.19, abs=0.005)
+    assert speedup(10**6, 1, 1, parse_graph("ring:5")) == pytest.approx(limit.ours, abs=0.001)
+
+
+def test_harmonic_numbers_are_means_of_maxima():
+    """Five standard errors of 20,000 maxima: a false alarm in 2 million."""
+    draws = np.random.default_rng(0).exponential(size=(20_000, 10)).max(axis=1)
+    assert harmonic(10) == pytest.approx(draws.mean(), abs=5 * draws.std() / math.sqrt(len(draws)))
+
+
+def test_figure_8_has_the_papers_order():
+    """PF-E4: medians of 0.69, 0.43 and 0.31; over 80 graphs each is within 0.05."""
+    found = rows(fig8_rates(Request(seeds=2)))
+    assert found["order of the medians"].ok
+    assert found["graphs on which optimal weights are best"].ours == 100
+    for name, median in {"optimal": 0.68, "uniform": 0.43, "random": 0.31}.items():
+        row = found[f"{name}: p, median"]
+        assert row.ours == pytest.approx(median, abs=0.05)
+        assert row.ok is None and row.paper == pfedavg_theory.PAPER_FIG8[name]
+        assert found[f"{name}: p, 5 % quantile"].ours < row.ours < found[f"{name}: p, 95 % quantile"].ours
+
+
+@pytest.mark.parametrize("function", [fig2, fig8_rates])
+def test_figures_can_be_drawn(function, tmp_path):
+    function(Request(seeds=1)).figure().savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 5000
