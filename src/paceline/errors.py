@@ -10,7 +10,8 @@ PacelineError
 ├── Deadlock          the virtual clock has nothing due and someone still waits
 └── SiteError         a bug inside an algorithm or a job, with site, verb and virtual time
 
-Dropped is no PacelineError: a device that leaves is a value of the model, and the algorithm says what then.
+Dropped is no PacelineError: a device that leaves, a server or a link that fails is a value of the model, and the
+algorithm says what then.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class SiteError(PacelineError):
 
 
 class Dropped(Exception):
-    """A device left before it finished what was awaited."""
+    """A device left, or a server failed, before it finished what was awaited."""
 
     def __init__(self, site: int, at: float, back: float | None = None) -> None:
         self.site = site
@@ -70,6 +71,14 @@ class Dropped(Exception):
     def gone(self) -> bool:
         """Whether it left for good, as far as anybody knows."""
         return self.back is None or self.back == math.inf
+
+
+class Severed(Dropped):
+    """A link between two servers failed before a transfer had ended; both are still there."""
+
+    def __init__(self, source: int, target: int, at: float) -> None:
+        super().__init__(target, at)
+        self.source = source
 
 
 def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:

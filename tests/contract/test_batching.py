@@ -15,7 +15,9 @@ SMALL = ["clients=30", "rounds=6", "local.steps=3", "psfl.width=3", "psfl.length
 SMALL += ["fedbuff.buffer=4", "fedavg.width=6", "sfl.length=5", "fedasync.concurrency=7", "fedasync.rounds=25"]
 SMALL += ["fleet.links=rate:2,8", "fleet.latency=0.01", "fleet.watts=5", "fleet.link_watts=1"]
 SMALL += ["apfl.rounds=25", "fleet.server=constant:1.5", "fleet.server_watts=3"]
+SMALL += ["p-fedavg.participants=2", "p-fedavg.topology=ring:6", "hierfavg.participants=2", "hierfavg.servers=4"]
 NAMES = ["fedavg", "sfl", "psfl", "fedbuff", "fedasync", "spfl", "apfl", "dga", "mifa"]
+NAMES += ["p-fedavg", "hierfavg", "dpsgd"]
 
 
 def run_alone(name, *more, **options):

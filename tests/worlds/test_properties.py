@@ -14,13 +14,26 @@ from paceline.worlds.settings import make_settings
 times = st.sampled_from(["discrete", "uniform", "exponential", "gaussian", "constant:2", "lognormal:2,1"])
 links = st.sampled_from(["free", "rate:1,5", "rate:uniform,0.1,3/exponential,2"])
 availability = st.sampled_from(["always", "dropout:0.3", "duty:20,0.5", "vanish:0.2,15", "duty:30,0.7+dropout:0.2"])
-algorithm = st.sampled_from(["fedavg", "sfl", "psfl", "fedbuff", "fedasync", "spfl", "apfl", "dga", "mifa"])
+centralised = ["fedavg", "sfl", "psfl", "fedbuff", "fedasync", "spfl", "apfl", "dga", "mifa"]
+algorithm = st.sampled_from([*centralised, "p-fedavg", "hierfavg", "dpsgd"])
+shared_links = st.sampled_from(["rate:1,5", "rate:uniform,0.1,3/exponential,2"])
+network = st.sampled_from(
+    [
+        ["fleet.sharing=fair", "fleet.server_mbps=3", "fleet.backbone=node:5"],
+        ["fleet.sharing=fair", "fleet.backbone=geant"],
+        ["fleet.sharing=ofdma:12", "fleet.backbone=rate:4,2"],
+        ["fleet.sharing=ofdma:3", "fleet.server_mbps=2", "fleet.backbone=exodus"],
+        ["fleet.backbone=edge:1"],
+    ]
+)
+failures = st.sampled_from(["none", "server:2@9", "servers:60", "links:40", "servers:80+links:50+link:1-2@3"])
 
 
-def schedule(name, times, links, availability, seed):
+def schedule(name, times, links, availability, seed, *more):
     words = ["clients=25", "rounds=12", f"seed={seed}", f"fleet.times={times}", f"fleet.links={links}"]
     words += [f"fleet.availability={availability}", "fleet.latency=0.05", "fedavg.width=8", "sfl.length=4"]
-    words += ["psfl.width=5", "psfl.length=4"]
+    words += ["psfl.width=5", "psfl.length=4", "p-fedavg.topology=ring:6", "p-fedavg.participants=3", *more]
+    words += ["hierfavg.servers=5"]
     run = Run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None, run.failure
@@ -30,7 +43,28 @@ def schedule(name, times, links, availability, seed):
 @settings(max_examples=60, deadline=None)
 @given(algorithm, times, links, availability, st.integers(0, 10**6))
 def test_schedules(name, times, links, availability, seed):
-    run = schedule(name, times, links, availability, seed)
+    look_at(schedule(name, times, links, availability, seed))
+
+
+@settings(max_examples=60, deadline=None)
+@given(algorithm, times, shared_links, availability, network, st.integers(0, 10**6))
+def test_schedules_that_share_a_network(name, times, links, availability, network, seed):
+    look_at(schedule(name, times, links, availability, seed, *network))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["p-fedavg", "hierfavg"]), times, links, availability, failures, st.integers(0, 10**6))
+def test_schedules_with_failures(name, times, links, availability, failures, seed):
+    look_at(schedule(name, times, links, availability, seed, f"fleet.failures={failures}"))
+
+
+@settings(max_examples=30, deadline=None)
+@given(times, shared_links, network, failures, st.integers(0, 10**6))
+def test_schedules_with_failures_that_share_a_network(times, links, network, failures, seed):
+    look_at(schedule("p-fedavg", times, links, "always", seed, *network, f"fleet.failures={failures}"))
+
+
+def look_at(run):
     rows = run.world.ledger.table().to_pylist()
     assert rows
     no_track_overlaps(rows)

@@ -51,8 +51,9 @@ class Progress:
     """The global model, or every client's own, in the order of the clients."""
     info: Mapping[str, float] = field(default_factory=dict)
     """Numbers about this round that the schedule knows (staleness, participants); they go to the metrics."""
-    others: Mapping[str, Model] = field(default_factory=dict)
-    """Further models by name (one of another architecture, a server's own): scored beside the first."""
+    others: Mapping[str, Model | Sequence[Model]] = field(default_factory=dict)
+    """Further models by name (one of another architecture): scored beside the first; of several (every server's own)
+    the mean score."""
 
 
 class World(Protocol):
@@ -169,6 +170,15 @@ class World(Protocol):
         """Go on when all else that happens at this instant has happened: a server acts before devices restart."""
         ...
 
+    def enter(self, round: int) -> None:
+        """Say that this branch is in this round now, where branches are not in the same one: learning rates and the
+        ledger go by it."""
+        ...
+
+    async def breakdown(self, *sites: int) -> None:
+        """Until a server has failed, or the link between two of them; perhaps for ever."""
+        ...
+
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start something that runs on by itself until the run ends; if it fails, the run fails."""
         ...
@@ -201,28 +211,30 @@ async def train_when_back(world: World, client: int, model: Model, recipe: Local
                 raise
 
 
-async def visit(world: World, client: int, model: Model, recipe: LocalSGD) -> Model:
-    """The server sends, the client trains, the client sends back."""
-    received = await world.send(model, world.server, client)
+async def visit(world: World, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
+    """The server (the first unless said) sends, the client trains, the client sends back."""
+    home = world.server if server is None else server
+    received = await world.send(model, home, client)
     trained = await world.train(client, received, recipe)
-    return await world.send(trained, client, world.server)
+    return await world.send(trained, client, home)
 
 
-def draw_clients(world: World, count: int, *path: Address) -> list[int]:
+def draw_clients(world: World, count: int, *path: Address, among: Sequence[int] | None = None) -> list[int]:
     """Clients drawn uniformly without replacement among those online, as far as there are enough.
 
     By rejection: the cost does not grow with the number of clients.
     """
     rng = world.stream(*path)
-    chosen = [int(k) for k in rng.choice(len(world.clients), count, replace=False)]
+    clients = world.clients if among is None else among
+    chosen = [clients[int(k)] for k in rng.choice(len(clients), count, replace=False)]
     if all(map(world.online, chosen)):
         return chosen
     taken = {k: None for k in chosen if world.online(k)}
-    for k in rng.integers(len(world.clients), size=50 * count):
+    for k in rng.integers(len(clients), size=50 * count):
         if len(taken) == count:
             break
-        if world.online(int(k)):
-            taken[int(k)] = None
+        if world.online(clients[int(k)]):
+            taken[clients[int(k)]] = None
     late = (k for k in chosen if k not in taken)  # hardly anyone is online: these will be waited for
     return [*taken, *late][:count]
 

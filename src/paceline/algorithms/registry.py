@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from paceline.algorithms.apfl import APFL
 from paceline.algorithms.base import Algorithm
 from paceline.algorithms.dga import DGA
+from paceline.algorithms.dpsgd import DPSGD
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff
 from paceline.algorithms.feddf import FedDF
+from paceline.algorithms.hierfavg import HierFAVG
 from paceline.algorithms.mifa import MIFA
+from paceline.algorithms.pfedavg import PFedAvg
 from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.spfl import SPFL
 from paceline.errors import SettingError, nearest
@@ -38,6 +41,9 @@ ALGORITHMS: dict[str, Named] = {
     "dga": Named(DGA, "delayed gradient averaging: devices train on while updates travel (NeurIPS 2021)"),
     "mifa": Named(MIFA, "the server remembers every device's last update (NeurIPS 2021)"),
     "feddf": Named(FedDF, "ensemble distillation, also across architectures (NeurIPS 2020)", public=0.1),
+    "p-fedavg": Named(PFedAvg, "many servers that average with their neighbours on an overlay (ToN 2022)"),
+    "hierfavg": Named(HierFAVG, "a cloud above edge servers that aggregate several times between (Liu et al. 2020)"),
+    "dpsgd": Named(DPSGD, "no server: every client averages with its neighbours (Lian et al. 2017)"),
     "fedasync": Named(FedAsync, "every arrival is mixed in at once (Xie et al. 2019)", every=20),
     "fedbuff": Named(FedBuff, "asynchronous with a buffer of K updates (Nguyen et al. 2022)"),
 }

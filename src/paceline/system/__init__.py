@@ -15,6 +15,7 @@ from paceline.system.availability import (
 )
 from paceline.system.compute import Compute, FlopTimes, LawTimes, MeasuredTimes
 from paceline.system.cost import FREE, Cost
+from paceline.system.failures import Failures, parse_failures
 from paceline.system.fleet import Fleet, FleetSettings, build_fleet
 from paceline.system.laws import (
     Constant,
@@ -27,6 +28,7 @@ from paceline.system.laws import (
     parse_law,
 )
 from paceline.system.links import FreeLinks, LinkPower, Links, RateLinks, TraceLinks
+from paceline.system.network import Backbone, Network, Rate, Route, Sharing, parse_backbone, parse_sharing
 from paceline.system.server import ConstantServer, FlopServer, FreeServer, Server, UndefinedServer
 from paceline.system.traces import Recording, Trace, read_traces
 
@@ -53,6 +55,13 @@ __all__ = [
     "Trace",
     "Recording",
     "read_traces",
+    "Network",
+    "Route",
+    "Rate",
+    "Sharing",
+    "Backbone",
+    "parse_sharing",
+    "parse_backbone",
     "Availability",
     "Leave",
     "AlwaysOn",
@@ -66,6 +75,8 @@ __all__ = [
     "FreeServer",
     "ConstantServer",
     "FlopServer",
+    "Failures",
+    "parse_failures",
     "Fleet",
     "FleetSettings",
     "build_fleet",

@@ -8,7 +8,9 @@ from paceline.errors import SettingError
 from paceline.system.availability import Availability, parse_availability
 from paceline.system.compute import Compute, parse_times
 from paceline.system.cost import Cost
-from paceline.system.links import LinkPower, Links, parse_links
+from paceline.system.failures import Failures, parse_failures
+from paceline.system.links import LinkPower, Links, RateLinks, TraceLinks, parse_links
+from paceline.system.network import Network, parse_backbone, parse_sharing
 from paceline.system.server import Server, UndefinedServer, parse_server
 
 
@@ -21,6 +23,10 @@ class Fleet:
     links: Links
     availability: Availability
     server: Server = field(default_factory=UndefinedServer)
+    network: Network | None = None
+    """What transfers share with one another; without it, nothing."""
+    failures: Failures = field(default_factory=Failures)
+    """When servers fail and links between them break."""
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -64,24 +70,59 @@ class FleetSettings:
     server_watts: float | None = None
     """Power of a server while it works."""
     server_mbps: float | None = None
-    """Rate of a server, up and down, for rate and trace links; unlimited unless given."""
+    """Rate of a server, up and down, for rate and trace links; unlimited unless given. With ``sharing`` it is that of
+    all its transfers with devices together, else of each."""
     server_link_watts: float | None = None
     """Power of a server's end of a link; 0 unless given, where ``link_watts`` is."""
+    sharing: str = "none"
+    """``none``: every transfer has its rate to itself. ``fair``: the transfers between a server and devices share
+    ``server_mbps`` max-min fairly, each way. ``ofdma:SUBCARRIERS``: each server is a radio cell, and of its S
+    subcarriers each of the n devices that are active in a direction has ⌊S/n⌋, so that it moves bytes at that part of
+    its own rate; ``ofdma:1200`` is LTE's 20 MHz of 15 kHz each, and ``server_mbps``, if given, besides limits the
+    cell's sum. The last two need ``rate:`` or ``trace:`` links."""
+    backbone: str = "free"
+    """Links between servers: ``free`` (no time; with ``sharing=none`` what ``links`` says of two servers);
+    ``rate:NODE,LINK`` in Mbit/s, or ``rate:LAW/LAW``, for what each server can send and receive and what each link
+    carries each way (B_i and A_ii' of PF-10), shared max-min fairly; ``node:MBPS`` or ``edge:MBPS`` where only
+    servers or only links are limited; ``geant`` (servers 1000, links lognormal with mean 100, sigma 0.5); ``exodus``
+    (servers 100, links 820). ``latency`` counts for all but ``free``."""
+    failures: str = "none"
+    """``none``, or for good: ``server:4@120`` (server 4 at 120 s), ``link:1-2@60`` (between servers 1 and 2),
+    ``servers:3600`` and ``links:3600`` (mean seconds until each fails, exponential); several joined by ``+``."""
 
 
 def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
     """The fleet that these settings describe; what cannot be is an error here, before any work starts."""
-    link_power = LinkPower(settings.link_watts, receive=settings.receive_watts, server=settings.server_link_watts)
+    power = LinkPower(settings.link_watts, receive=settings.receive_watts, server=settings.server_link_watts)
+    links = parse_links(
+        settings.links, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
+    )
     return Fleet(
         size=size,
         compute=parse_times(settings.times, seed=seed, jitter=settings.jitter, watts=settings.watts),
-        links=parse_links(
-            settings.links,
-            seed=seed,
-            latency=settings.latency,
-            power=link_power,
-            server_mbps=settings.server_mbps,
-        ),
+        links=links,
         availability=parse_availability(settings.availability, seed=seed, size=size),
         server=parse_server(settings.server, watts=settings.server_watts),
+        network=_network(settings, links, power, seed),
+        failures=parse_failures(settings.failures, seed=seed),
+    )
+
+
+def _network(settings: FleetSettings, links: Links, power: LinkPower, seed: int) -> Network | None:
+    sharing, backbone = parse_sharing(settings.sharing), parse_backbone(settings.backbone)
+    if sharing is None and backbone is None:
+        return None
+    if sharing is not None and not isinstance(links, RateLinks | TraceLinks):
+        raise SettingError(
+            f"fleet.sharing is {settings.sharing!r} but fleet.links is {settings.links!r}, without a rate to share; "
+            "set links to rate:UP,DOWN or trace:FILE, or sharing to none"
+        )
+    return Network(
+        links=links,
+        sharing=sharing,
+        backbone=backbone,
+        seed=seed,
+        latency=settings.latency,
+        power=power,
+        server_mbps=settings.server_mbps,
     )

@@ -1,7 +1,7 @@
 """How long bytes take from one site to another, and what both ends draw meanwhile.
 
 Clients are 0, 1, 2, ...; servers are -1, -2, ... A transfer runs at the smaller of the sender's upward and
-the receiver's downward rate; transfers do not share a link with one another.
+the receiver's downward rate; transfers do not share a link with one another (``network.py`` is for those that do).
 """
 
 from __future__ import annotations
@@ -82,6 +82,14 @@ class RateLinks:
         self._power = power
         self._server = math.inf if server_mbps is None else above_zero(server_mbps, "server_mbps")
 
+    def up(self, device: int) -> float:
+        """What a device can send, in bytes a second."""
+        return self._up.draw(self._up_key, device) * BYTES_PER_MBIT
+
+    def down(self, device: int) -> float:
+        """What a device can receive, in bytes a second."""
+        return self._down.draw(self._down_key, device) * BYTES_PER_MBIT
+
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
         """The cost of moving ``size`` bytes, whenever it is begun."""
         if source == target:
@@ -124,6 +132,16 @@ class TraceLinks:
         bits = mix(self._key, device)
         index = (bits & 0xFFFFFFFF) % len(self._recordings)
         return index, (bits >> 32) * 2.0**-32 * self._recordings[index][1].duration
+
+    def up(self, device: int) -> tuple[Trace, float]:
+        """What a device can send: a trace, and the second of it at which the clock's 0 lies."""
+        index, offset = self.address(device)
+        return self._recordings[index][0], offset
+
+    def down(self, device: int) -> tuple[Trace, float]:
+        """What a device can receive, likewise."""
+        index, offset = self.address(device)
+        return self._recordings[index][1], offset
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
         """The cost of moving ``size`` bytes, begun at ``now``."""

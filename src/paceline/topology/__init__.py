@@ -1,7 +1,7 @@
 """Who is linked with whom, and with which weights they average: graphs, mixing matrices, their optimum."""
 
 from paceline.topology.graphs import Graph, parse_graph, random_graph
-from paceline.topology.mixing import WEIGHTINGS, Mixing, make_mixing
+from paceline.topology.mixing import WEIGHTINGS, Mixing, make_mixing, weigh_parts
 from paceline.topology.weights import consensus_rate, disagreement_factor, mixing_matrix
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Mixing",
     "WEIGHTINGS",
     "make_mixing",
+    "weigh_parts",
     "consensus_rate",
     "disagreement_factor",
     "mixing_matrix",

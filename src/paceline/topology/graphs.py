@@ -81,6 +81,17 @@ class Graph:
         """Links on the longest shortest path; None if the graph is not connected."""
         return int(nx.diameter(self.networkx())) if self.connected else None
 
+    def path(self, start: int, end: int) -> tuple[int, ...] | None:
+        """The nodes of a shortest path, both ends included; None if there is no path."""
+        try:
+            return tuple(nx.shortest_path(self.networkx(), start, end))
+        except nx.NetworkXNoPath:
+            return None
+
+    def distances(self, start: int) -> dict[int, int]:
+        """Links from a node to every node that can be reached."""
+        return dict(nx.single_source_shortest_path_length(self.networkx(), start))
+
     @cached_property
     def edge_connectivity(self) -> int:
         """The fewest links whose loss cuts the graph in two; 0 for a single node."""

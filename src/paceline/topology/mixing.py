@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -87,3 +88,17 @@ def make_mixing(graph: Graph, weights: str = "optimal", *, signed: bool = False,
         np.fill_diagonal(matrix, np.maximum(np.diag(matrix), 0.0))
     matrix.flags.writeable = False
     return Mixing(graph, weights, matrix, signed and weights in ("optimal", "constant"), bound)
+
+
+def weigh_parts(graph: Graph, weigh: Callable[[Graph], Mixing]) -> Mixing:
+    """Weights for each part that hangs together by itself: what is best where the whole cannot agree."""
+    matrix = np.eye(graph.nodes)
+    for part in graph.components:
+        place = {node: k for k, node in enumerate(part)}
+        inner = Graph.of(len(part), [(place[i], place[j]) for i, j in graph.edges if i in place])
+        found = weigh(inner)
+        if len(part) == graph.nodes:
+            return found
+        matrix[np.ix_(part, part)] = found.matrix
+    matrix.flags.writeable = False
+    return Mixing(graph, found.weights, matrix, found.signed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from paceline.errors import Dropped
 from paceline.system import AlwaysOn, Availability, Leave
 from paceline.system.availability import staying
 
@@ -26,6 +27,13 @@ class Presence:
             return when
         when = max(when, self._back.get(site, 0.0))
         return when if when == math.inf else self._availability.next_online(site, when)
+
+    def reachable(self, site: int, when: float, now: float) -> float:
+        """The same for someone who must be there: whoever never will be has dropped out."""
+        when = self.next_online(site, when)
+        if when == math.inf:
+            raise Dropped(site, now, None)
+        return when
 
     def served(self, site: int) -> None:
         """A model has come: the device may vanish with it."""

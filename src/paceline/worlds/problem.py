@@ -106,6 +106,11 @@ class Problem:
             )
         return Measure(model, *self.test, self.personal_rows)
 
+    def measure_others(self, models: Model | Sequence[Model]) -> Measure:
+        """The score of one more model on the whole test set, or the mean score of several."""
+        assert self.test is not None, "a dry run has no data"
+        return Measure([models] if isinstance(models, Model) else models, *self.test)
+
     @cached_property
     def personal_rows(self) -> list[Tensor]:
         """Each client's own test rows, in its own proportions of labels."""

@@ -133,7 +133,7 @@ class Run:
             self._write(row)
             return False
         measures = {"": self.problem.measure(progress.model)}
-        measures |= {f"_{name}": self.problem.measure(model) for name, model in progress.others.items()}
+        measures |= {f"_{name}": self.problem.measure_others(model) for name, model in progress.others.items()}
         self._waiting.append((row, measures))
         self.world.promises += [(measure, None) for measure in measures.values()]
         if not self.until.learned:

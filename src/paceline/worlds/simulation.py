@@ -28,16 +28,16 @@ from paceline.seeds import Address, address, mix, stream
 from paceline.system import Fleet
 from paceline.worlds.barrier import Activity, book_waits
 from paceline.worlds.hostile import NOBODY, Hostile
-from paceline.worlds.lanes import Lanes
 from paceline.worlds.presence import Presence
 from paceline.worlds.problem import Problem
+from paceline.worlds.transfers import Transfers
 
 T = TypeVar("T")
-MEETINGS = 1000
-"""Windows that two devices may miss each other in before they are taken never to meet."""
 Log = list[Activity] | deque[Activity]
 BRANCH: contextvars.ContextVar[Log | None] = contextvars.ContextVar("branch", default=None)
 """What the branch that runs now has done."""
+ROUND: contextvars.ContextVar[int | None] = contextvars.ContextVar("round", default=None)
+"""The round that the branch that runs now is in, where it has said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,10 @@ class Simulation:
         self.distributions: dict[str, Counter[int]] = {}
         self._visits: dict[int, int] = {}
         self._free: dict[int, float] = {}
-        self._uplink: dict[int, float] = {}
-        self._downlink: dict[int, float] = {}
-        self._lanes = Lanes()
         self._train_key = address(self.seed, "train")
         self._presence = Presence(self.fleet.availability)
         self._steady = self._presence.steady
+        self._transfers = Transfers(self.loop, self.fleet, self._presence, self.ledger)
 
     # -- what costs no time ---------------------------------------------------------------------------------
 
@@ -191,14 +189,14 @@ class Simulation:
         self._visits[client] = visit + 1
         start = max(now, self._free.get(client, 0.0))
         if not self._steady:
-            start = self._reachable(client, start)
+            start = self._presence.reachable(client, start, now)
         seconds, joules = self.fleet.compute.cost(client, visit, flops)
         leave = None if self._steady else self._presence.leave(client, visit, start, seconds)
         if leave is not None and self._presence.resumes(client):
             self._visits[client] = visit
         end = start + seconds if leave is None else leave.at
         self._free[client] = end
-        round = self.round
+        round = self._round()
         if leave is None and self.learning:
             model = self._promise(act, client, visit, model, recipe, extras)
         if end > now:
@@ -226,11 +224,11 @@ class Simulation:
             shards=self.adversary.shards(self.problem, client),
             client=client,
             recipe=recipe,
-            lr=recipe.lr_at(self.round),
+            lr=recipe.lr_at(self._round()),
             key=signed(mix(self._train_key, client, visit)),
             extras=tuple(extras),
             owner=self,
-            round=self.round,
+            round=self._round(),
             time=self.loop.time(),
         )
         promise = Model(model.space, None, operation, (model, *extras.values()))
@@ -242,68 +240,34 @@ class Simulation:
     async def send(self, model: Model, source: int, target: int) -> Model:
         """Move a model over the links of both ends."""
         now = self.loop.time()
-        start, late = self._meeting(source, target, now)
-        size = model.nbytes
-        seconds, joules = self.fleet.links.cost(source, target, size, start)
-        end = start + seconds
-        lanes = (0, 0)
-        if seconds > 0:
-            lanes = self._occupy(source, target, now, end)
-        round = self.round
-        if end > now:
-            await self.loop.at(end)
-        waiting = target if late == source else source
-        if start > now and waiting >= 0:  # a server has other things to do than to wait for one device's link
-            self.ledger.wait(waiting, now, start, round, late)
-        self.ledger.transfer(source, target, start, end, round, size, joules, lanes)
-        if not self._steady:
-            self._presence.served(target)
+        await self._transfers.carry(source, target, model.nbytes, self._round())
         # From now on, also where it had to wait: what is booked here is not a barrier's wait, and being away is none.
-        self._note(source, now, end)
-        self._note(target, now, end)
+        self._note(source, now, self.loop.time())
+        self._note(target, now, self.loop.time())
         return model
-
-    def _meeting(self, source: int, target: int, now: float) -> tuple[float, int]:
-        """When both ends are there with their links free, and which of them was waited for."""
-        up, down = self._uplink.get(source, 0.0), self._downlink.get(target, 0.0)
-        start, late = now, source
-        for _ in range(MEETINGS):
-            ready = max(start, up if source >= 0 else 0.0), max(start, down if target >= 0 else 0.0)
-            if not self._steady:
-                ready = self._reachable(source, ready[0]), self._reachable(target, ready[1])
-            if ready == (start, start):
-                return start, late
-            start, late = max(ready), source if ready[0] >= ready[1] else target
-        raise Dropped(target, now, None)  # their hours never meet
-
-    def _occupy(self, source: int, target: int, now: float, end: float) -> tuple[int, int]:
-        if source >= 0:
-            self._uplink[source] = end
-        if target >= 0:
-            self._downlink[target] = end
-        return (
-            0 if source >= 0 else self._lanes.take(source, "send", now, end),
-            0 if target >= 0 else self._lanes.take(target, "receive", now, end),
-        )
 
     async def work(self, site: int, flops: float) -> None:
         """A job at a server."""
         now = self.loop.time()
         start = max(now, self._free.get(site, 0.0))
         seconds, joules = self.fleet.work(flops)
-        end = self._free[site] = start + seconds
-        round = self.round
+        failing = self.fleet.failures.server(site)
+        end = self._free[site] = max(now, min(start + seconds, failing))
+        round = self._round()
         if end > now:
             await self.loop.at(end)
-        self.ledger.work(site, start, end, round, flops, joules)
+        share = (end - start) / seconds if end == failing and seconds else 1.0
+        if end > start or end < failing:
+            self.ledger.work(site, start, end, round, flops * share, joules * share)
         self._note(site, start, end)
+        if end >= failing:
+            raise Dropped(site, end)
 
-    def _reachable(self, site: int, when: float) -> float:
-        """The same for someone who must be there: whoever never will be has dropped out."""
-        when = self._presence.next_online(site, when)
-        if when == math.inf:
-            raise Dropped(site, self.now(), None)
-        return when
+    async def breakdown(self, *sites: int) -> None:
+        """Sleep until it has failed."""
+        failures = self.fleet.failures
+        when = failures.server(*sites) if len(sites) == 1 else failures.link(*sites)
+        await (self.loop.create_future() if when == math.inf else self.loop.at(max(when, self.now())))
 
     async def reach(self, *clients: int) -> None:
         """Sleep until the first of these is there."""
@@ -317,7 +281,7 @@ class Simulation:
 
     async def wait(self, site: int, event: Awaitable[T], cause: int) -> T:
         """Await an event and book the time at a site."""
-        begin, round = self.now(), self.round
+        begin, round = self.now(), self._round()
         result = await event
         if self.now() > begin:
             self.ledger.wait(site, begin, self.now(), round, cause)
@@ -328,7 +292,7 @@ class Simulation:
 
     async def gather(self, branches: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """A barrier: all branches, and a record of who waited for whom."""
-        begin, round, outer = self.now(), self.round, BRANCH.get()
+        begin, round, outer = self.now(), self._round(), BRANCH.get()
         logs: list[list[Activity]] = []
         tasks: list[asyncio.Task[T]] = []
         for branch in branches:
@@ -368,6 +332,15 @@ class Simulation:
 
         task.add_done_callback(done)
         return task
+
+    def enter(self, round: int) -> None:
+        """Of this branch and those that it starts from now on."""
+        ROUND.set(round)
+
+    def _round(self) -> int:
+        """The branch's own round, or the number of the next Progress."""
+        own = ROUND.get()
+        return self.round if own is None else own
 
     def _note(self, site: int, start: float, end: float) -> None:
         log = BRANCH.get()

@@ -1,0 +1,74 @@
+"""Decentralised parallel SGD: no server; every client averages with its neighbours (Lian et al., NeurIPS 2017).
+
+In every round each client trains, sends its model to its neighbours and mixes theirs into it. As in P-FedAvg it waits
+for its neighbours only; a client that has gone for good is left out, and the others weigh anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from paceline.algorithms.base import Dropped, Model, Progress, World, mean, require, train_when_back
+from paceline.algorithms.overlay import Overlay
+from paceline.errors import SettingError, nearest
+from paceline.learn.recipe import LocalSGD
+from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPSGD:
+    """All clients on a graph."""
+
+    rounds: int = 100
+    topology: str = "ring"
+    """The graph of the clients: ``ring``, ``complete``, ``star``, ``tree``, or with numbers, which must give as many
+    nodes as there are clients: ``torus:10x10``, ``regular:100,4``, a file."""
+    weights: str = "metropolis"
+    """Mixing weights: metropolis (a third each on a ring), optimal, constant, uniform, random."""
+    local: LocalSGD = field(default_factory=LocalSGD)
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        if self.weights not in WEIGHTINGS:
+            raise SettingError(f"weights is {self.weights!r}; {nearest(self.weights, WEIGHTINGS)}")
+        nodes = self.graph(clients, 0).nodes
+        require(
+            nodes == clients,
+            f"topology {self.topology!r} has {nodes} nodes for {clients} clients; give one of {clients}, or 'ring'",
+        )
+
+    def graph(self, clients: int, seed: int) -> Graph:
+        """The clients' graph."""
+        plain = self.topology in ("ring", "complete", "star", "tree")
+        return parse_graph(f"{self.topology}:{clients}" if plain else self.topology, seed=seed)
+
+    def weigh(self, graph: Graph) -> Mixing:
+        """The mixing matrix of a graph or of what is left of it."""
+        return make_mixing(graph, self.weights)
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """Clients run by themselves; when the last of them has done a round, that is progress."""
+        seed = int(world.stream("dpsgd", "topology").integers(2**31))
+        overlay = Overlay(world, self.graph(len(world.clients), seed), world.clients, self.weigh)
+        start = world.initial_model()
+        for client in world.clients:
+            world.spawn(self.peer(world, overlay, client, start))
+        for round in range(self.rounds):
+            models = await overlay.completed(round)
+            if not models:
+                world.note("no client is left")
+                return
+            yield Progress(mean([*models.values()]), {"clients": len(models)})
+
+    async def peer(self, world: World, overlay: Overlay, client: int, model: Model) -> None:
+        """One client, round by round, until the end or until it has gone for good."""
+        for round in range(self.rounds):
+            world.enter(round)
+            try:
+                trained = await train_when_back(world, client, model, self.local)
+                model = await overlay.mix(client, round, trained)
+            except Dropped:
+                overlay.lose(client)
+                return

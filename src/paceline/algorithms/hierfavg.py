@@ -1,0 +1,118 @@
+"""Hierarchical FedAvg: clients, edge servers, and a cloud (Liu et al., ICC 2020; HierFAVG in the P-FedAvg paper).
+
+Every edge server averages its clients' models after each kappa_1 local steps (``local.steps``); after kappa_2 such
+aggregations (``partial``) the cloud averages the edge servers' models. All wait for all at the cloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from paceline.algorithms.base import Dropped, Model, Progress, World, combine, draw_clients, require, visit
+from paceline.algorithms.homes import Homes, Layout
+from paceline.errors import Severed
+from paceline.learn.recipe import LocalSGD
+from paceline.topology import Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class HierFAVG:
+    """A cloud, edge servers, clients."""
+
+    rounds: int = 100
+    """Aggregations of the cloud."""
+    servers: int = 9
+    """Edge servers."""
+    participants: int | None = 4
+    """Clients that each edge server draws (PF-E8: 4 of each, not 9 in all); none: all of its clients."""
+    partial: int = 2
+    """Aggregations at the edge for each at the cloud (kappa_2, E2 in the P-FedAvg paper)."""
+    redraw: bool = False
+    """Draw clients anew for every aggregation at the edge, as the reference code does, or once in a round."""
+    objective: Literal["samples", "clients"] = "samples"
+    """Weights of clients and edge servers: by their samples, or all clients alike."""
+    layout: Layout = "spread"
+    """Which clients an edge server has: every M-th, or one block."""
+    local: LocalSGD = field(default_factory=LocalSGD)
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        for name in ("rounds", "servers", "partial"):
+            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
+        require(self.servers <= clients, f"servers is {self.servers}, but there are only {clients} clients")
+        fewest = clients // self.servers
+        require(
+            self.participants is None or 1 <= self.participants <= fewest,
+            f"participants is {self.participants}, but {clients} clients at {self.servers} servers leave {fewest} to"
+            f" some; wanted 1 to {fewest}, or none for all",
+        )
+
+    @property
+    def cloud(self) -> int:
+        """The cloud's site, after those of the edge servers."""
+        return -1 - self.servers
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """The cloud: send out, wait for all edge servers, average."""
+        model = world.initial_model()
+        unlinked = Graph.of(self.servers, [])
+        homes = Homes([world.samples(client) for client in world.clients], unlinked, self.layout)
+        living = list(range(self.servers))
+        for round in range(self.rounds):
+            answers = await world.gather(self.edge(world, homes, server, round, model) for server in living)
+            by_server = dict(zip(living, answers, strict=True))
+            if self.cloud in answers:
+                world.note(f"the cloud, server {-self.cloud}, has failed: nothing goes on without it")
+                return
+            for server in [server for server, answer in by_server.items() if isinstance(answer, int)]:
+                world.note(f"server {server + 1} has failed; its {len(homes.of(server))} clients are left out")
+                living.remove(server)
+            came = [answer for answer in answers if not isinstance(answer, int)]
+            if not came:
+                world.note("no server is left")
+                return
+            total = sum(weight for weight, _ in came)
+            model = combine([(weight / total, answer) for weight, answer in came]) if total else model
+            yield Progress(model, {"servers": len(living)})
+
+    async def edge(
+        self, world: World, homes: Homes, server: int, round: int, model: Model
+    ) -> tuple[float, Model] | int:
+        """An edge server's part of a round, and what its model counts; or who has failed, it or the cloud."""
+        site, weight = -1 - server, 0.0
+        try:
+            model = await world.send(model, self.cloud, site)
+            for turn in range(self.partial):
+                clients = self.draw(world, homes, server, round, turn if self.redraw else 0)
+                answers = await world.gather(self.ask(world, site, client, model) for client in clients)
+                came = [
+                    (self.weight(world, client), answer)
+                    for client, answer in zip(clients, answers, strict=True)
+                    if answer is not None
+                ]
+                weight = sum(weight for weight, _ in came)
+                if came:
+                    model = combine([(one / weight, answer) for one, answer in came])
+            return weight, await world.send(model, site, self.cloud)
+        except Dropped as lost:
+            return site if isinstance(lost, Severed) else lost.site
+
+    def draw(self, world: World, homes: Homes, server: int, round: int, turn: int) -> list[int]:
+        """The clients of an aggregation at the edge."""
+        mine = homes.of(server)
+        if self.participants is None:
+            return mine
+        return draw_clients(world, self.participants, "hierfavg", "draw", server, round, turn, among=mine)
+
+    def weight(self, world: World, client: int) -> float:
+        """What a client's model counts."""
+        return float(world.samples(client)) if self.objective == "samples" else 1.0
+
+    async def ask(self, world: World, site: int, client: int, model: Model) -> Model | None:
+        """A client's visit; one that leaves is not waited for."""
+        try:
+            return await visit(world, client, model, self.local, site)
+        except Dropped:
+            return None

@@ -1,0 +1,255 @@
+"""Nodes that average with their neighbours on a graph, also while nodes and links of it fail.
+
+A node goes on as soon as its own neighbours have sent (PF-5): there is no barrier of all, and nodes may be as many
+rounds apart as there are links between them. So when something fails, every round must be settled by itself, and in
+every round the weights that nodes really use must form a symmetric, doubly stochastic matrix:
+
+- From the first round that nobody has mixed yet, all use new weights, made for what is left of the graph.
+- In rounds before it, a link that failed is used by both of its ends or by neither. If neither has mixed, neither
+  will use it: its weight goes to their own models. If one has, the other is sent what it lacks by way of others.
+- What a node that failed had sent is used by those who got it. The rest put its weight on their own models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from paceline.algorithms.base import Dropped, Model, World, combine
+from paceline.topology import Graph, Mixing, consensus_rate, weigh_parts
+
+Weigh = Callable[[Graph], Mixing]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """From this round on, these weights."""
+
+    first: int
+    mixing: Mixing
+
+
+class Overlay:
+    """Who is linked with whom, what has arrived where, and which weights hold in which round."""
+
+    def __init__(self, world: World, graph: Graph, sites: Sequence[int], weigh: Weigh) -> None:
+        """Nodes of the graph are at these sites: servers, or clients that average among themselves."""
+        self.world = world
+        self.sites = sites
+        self.living = set(range(graph.nodes))
+        self.rounds = [0] * graph.nodes
+        """The round that each node is in, not mixed yet."""
+        self.on_loss: Callable[[int], str] = lambda node: ""
+        """Called when a node has failed; what it says goes into the note."""
+        self.rows: dict[int, dict[int, dict[int, float]]] = {}
+        """The weights that were used: by round, node and other node; of rounds that are not complete."""
+        self._weigh = weigh
+        self._plans = [Plan(0, weigh_parts(graph, weigh))]
+        self._inbox: dict[tuple[int, int, int], asyncio.Future[Model | None]] = {}
+        """By target, source and round; None: it will not come, or must not be used."""
+        self._own: dict[tuple[int, int], Model] = {}
+        """What each node had before it mixed, by node and round, while somebody may lack it."""
+        self._mixed: dict[int, dict[int, Model]] = {}
+        self._change: asyncio.Future[None] | None = None
+        self._watch(graph)
+
+    @property
+    def graph(self) -> Graph:
+        """What is left of the links; nodes that failed have none."""
+        return self._plans[-1].mixing.graph
+
+    # -- one round of one node ------------------------------------------------------------------------------------
+
+    async def mix(self, node: int, round: int, own: Model) -> Model:
+        """PF-5: send to the neighbours, wait for theirs, average; ``Dropped`` if this node fails meanwhile."""
+        self._require(node)
+        self._own[node, round] = own
+        for other in self._plan(round).mixing.graph.neighbours[node]:
+            self.world.spawn(self._deliver(node, other, round, own))
+        while (missing := self._missing(node, round)) is not None:
+            arrival = self._slot(node, missing, round)
+            await self.world.wait(self.sites[node], arrival, self.sites[missing])
+            self._require(node)
+        mixed = self._average(node, round, own)
+        self.rounds[node] = round + 1
+        self._mixed.setdefault(round, {})[node] = mixed
+        self._changed()
+        return mixed
+
+    async def completed(self, round: int) -> Mapping[int, Model]:
+        """The models of all nodes that live when the last of them has mixed this round; empty if none is left."""
+        while any(self.rounds[node] <= round for node in self.living):
+            self._change = self._change or asyncio.get_running_loop().create_future()
+            await self._change
+        self._forget(round)
+        models = self._mixed.pop(round, {})
+        return {node: models[node] for node in sorted(self.living)}
+
+    def _missing(self, node: int, round: int) -> int | None:
+        """A neighbour that has not sent yet; the plan may have changed while others were waited for."""
+        for other in self._plan(round).mixing.graph.neighbours[node]:
+            if not self._slot(node, other, round).done():
+                return other
+        return None
+
+    def _average(self, node: int, round: int, own: Model) -> Model:
+        """The row of this round's matrix; the weight of what did not come stays at home."""
+        mixing = self._plan(round).mixing
+        row, terms = {node: 1.0}, []
+        for other in mixing.graph.neighbours[node]:
+            model, weight = self._slot(node, other, round).result(), float(mixing.matrix[node, other])
+            if model is not None and weight:
+                row[other] = weight
+                terms.append((weight, model))
+        row[node] -= sum(weight for weight, _ in terms)
+        self.rows.setdefault(round, {})[node] = row
+        return combine([(row[node], own), *terms])
+
+    async def _deliver(self, node: int, other: int, round: int, model: Model) -> None:
+        try:
+            arrived = await self.world.send(model, self.sites[node], self.sites[other])
+        except Dropped:  # who waits for it has been told
+            return
+        self._settle(other, node, round, arrived)
+
+    # -- slots ----------------------------------------------------------------------------------------------------
+
+    def _slot(self, target: int, source: int, round: int) -> asyncio.Future[Model | None]:
+        key = (target, source, round)
+        if key not in self._inbox:
+            self._inbox[key] = asyncio.get_running_loop().create_future()
+        return self._inbox[key]
+
+    def _settle(self, target: int, source: int, round: int, model: Model | None) -> None:
+        """Something has come, unless it was given up before."""
+        slot = self._slot(target, source, round)
+        if not slot.done():
+            slot.set_result(model)
+
+    def _give_up(self, target: int, source: int, round: int) -> None:
+        """Whether it has come or not, it will not be used."""
+        self._settle(target, source, round, None)
+        if self._slot(target, source, round).result() is not None:
+            del self._inbox[target, source, round]
+            self._settle(target, source, round, None)
+
+    def _forget(self, round: int) -> None:
+        """All have mixed this round: nobody lacks anything of it."""
+        self._inbox = {key: slot for key, slot in self._inbox.items() if key[2] > round}
+        self._own = {key: model for key, model in self._own.items() if key[1] > round}
+        self.rows = {key: row for key, row in self.rows.items() if key > round}
+
+    def _changed(self) -> None:
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
+        self._change = None
+
+    # -- failures ---------------------------------------------------------------------------------------------------
+
+    def _watch(self, graph: Graph) -> None:
+        for node in range(graph.nodes):
+            self.world.spawn(self._watch_node(node))
+        for i, j in graph.edges:
+            self.world.spawn(self._watch_link(i, j))
+
+    async def _watch_node(self, node: int) -> None:
+        await self.world.breakdown(self.sites[node])
+        self.lose(node)
+
+    async def _watch_link(self, one: int, other: int) -> None:
+        await self.world.breakdown(self.sites[one], self.sites[other])
+        if self.living >= {one, other}:
+            self.cut(one, other)
+
+    def lose(self, node: int) -> None:
+        """A node has failed, or left for good."""
+        if node not in self.living:
+            return
+        self.living.discard(node)
+        old = self.graph
+        first = self._replan([edge for edge in old.edges if node not in edge])
+        for other in old.neighbours[node]:
+            for round in range(self.rounds[other], first):
+                self._settle(other, node, round, None)
+        self._wake(lambda target, source, round: node in (target, source))
+        self._changed()
+        self._tell(f"{self._name(node)} has failed", first, self.on_loss(node))
+
+    def cut(self, one: int, other: int) -> None:
+        """A link between two living nodes has failed."""
+        if (min(one, other), max(one, other)) not in self.graph.edges:
+            return
+        first = self._replan([edge for edge in self.graph.edges if set(edge) != {one, other}])
+        for round in range(min(self.rounds[one], self.rounds[other]), first):
+            self._settle_link(one, other, round)
+        self._wake(lambda target, source, round: {target, source} == {one, other} and round >= first)
+        self._tell(f"the link between {self._name(one)} and {self._name(other)} has failed", first)
+
+    def _wake(self, concerns: Callable[[int, int, int], bool]) -> None:
+        """Whoever waits for something that these failures concern waits no longer, and finds out what is."""
+        for key in [key for key, slot in self._inbox.items() if not slot.done() and concerns(*key)]:
+            self._settle(*key, None)
+
+    def _settle_link(self, one: int, other: int, round: int) -> None:
+        """A round that was planned with a link that is gone: both ends use it, or neither."""
+        done = self.rounds[one] > round, self.rounds[other] > round
+        if not any(done):
+            self._give_up(one, other, round)
+            self._give_up(other, one, round)
+        elif not all(done):
+            ahead, behind = (one, other) if done[0] else (other, one)
+            used = self.rows[round][ahead].get(behind, 0.0) > 0
+            if not used:
+                self._give_up(behind, ahead, round)
+            elif not self._slot(behind, ahead, round).done():
+                self.world.spawn(self._relay(ahead, behind, round))
+
+    async def _relay(self, source: int, target: int, round: int) -> None:
+        """By way of others, on the shortest path that there is; if that breaks too, on another."""
+        model, at = self._own[source, round], source
+        while at != target:
+            path = self.graph.path(at, target)
+            if path is None or target not in self.living:
+                self._settle(target, source, round, None)
+                return
+            try:
+                model = await self.world.send(model, self.sites[at], self.sites[path[1]])
+            except Dropped:
+                await self.world.settled()  # until this failure is known here, too
+                at = at if at in self.living else source
+                continue
+            at = path[1]
+        self._settle(target, source, round, model)
+
+    def _replan(self, edges: Sequence[tuple[int, int]]) -> int:
+        """New weights for what is left, from the first round that nobody has mixed; that round."""
+        first = max((self.rounds[node] for node in self.living), default=0)
+        graph = Graph.of(self.graph.nodes, edges, self.graph.names)
+        self._plans.append(Plan(first, weigh_parts(graph, self._weigh)))
+        return first
+
+    def _plan(self, round: int) -> Plan:
+        return next(plan for plan in reversed(self._plans) if plan.first <= round)
+
+    def _require(self, node: int) -> None:
+        if node not in self.living:
+            raise Dropped(self.sites[node], self.world.now())
+
+    def _tell(self, what: str, first: int, more: str = "") -> None:
+        parts = [part for part in self.graph.components if set(part) <= self.living]
+        text = f"{what}; new weights from round {first + 1}{more}"
+        if len(parts) > 1:
+            names = " and ".join("{" + ", ".join(map(self._name, part)) + "}" for part in parts)
+            text += f"; the overlay has fallen apart into {names}, which cannot agree any more"
+        self.world.note(text, nodes=len(self.living), parts=len(parts), p=self._rate())
+
+    def _name(self, node: int) -> str:
+        site = self.sites[node]
+        return f"client {site}" if site >= 0 else f"server {-site}"
+
+    def _rate(self) -> float:
+        """p of the living nodes alone; 0 when they have fallen apart."""
+        alive = sorted(self.living)
+        parts = sum(set(part) <= self.living for part in self.graph.components)
+        return consensus_rate(self._plans[-1].mixing.matrix[alive][:, alive]) if parts == 1 else 0.0

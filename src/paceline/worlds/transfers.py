@@ -1,0 +1,161 @@
+"""Bytes on their way: when both ends are there, how long it takes, and what breaks off.
+
+A device has one uplink and one downlink, each of which carries one transfer at a time; what comes too early queues. A
+server carries any number. Where the fleet has a network, transfers share it instead, fairly and side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import NamedTuple
+
+from paceline.clock import VirtualLoop
+from paceline.errors import Dropped, Severed
+from paceline.ledger import Ledger
+from paceline.system import Fleet
+from paceline.system.network import Route
+from paceline.worlds.flows import Flows
+from paceline.worlds.lanes import Lanes
+from paceline.worlds.presence import Presence
+
+MEETINGS = 1000
+"""Windows that two devices may miss each other in before they are taken never to meet."""
+
+
+class Moved(NamedTuple):
+    """What became of a transfer."""
+
+    end: float
+    size: float
+    joules: float
+    lanes: tuple[int, int]
+
+
+class Transfers:
+    """All that is sent in one run."""
+
+    def __init__(self, loop: VirtualLoop, fleet: Fleet, presence: Presence, ledger: Ledger) -> None:
+        self._loop = loop
+        self._fleet = fleet
+        self._presence = presence
+        self._ledger = ledger
+        self._uplink: dict[int, float] = {}
+        self._downlink: dict[int, float] = {}
+        self._lanes = Lanes()
+        self._alarms: dict[float, asyncio.Future[None]] = {}
+        self._flows = Flows(loop, fleet.network) if fleet.network is not None else None
+
+    async def carry(self, source: int, target: int, size: float, round: int) -> None:
+        """Move so many bytes; ``Dropped`` or ``Severed`` where an end or the link fails before they are over."""
+        now = self._loop.time()
+        failing = math.inf if self._fleet.failures.none else self._failing(source, target)
+        if failing <= now:
+            raise self._broken(source, target)
+        route = self._fleet.network.route(source, target) if self._fleet.network is not None else None
+        start, late = self._meeting(source, target, now, queues=route is None)
+        if start >= failing:
+            await self._loop.at(failing)
+            raise self._broken(source, target)
+        if route is None:
+            moved = await self._alone(source, target, size, now, start, failing)
+        else:
+            moved = await self._shared(route, source, target, size, now, start, failing)
+        waiting = target if late == source else source
+        if start > now and waiting >= 0:  # a server has other things to do than to wait for one device's link
+            self._ledger.wait(waiting, now, start, round, late)
+        self._ledger.transfer(source, target, start, moved.end, round, moved.size, moved.joules, moved.lanes)
+        if moved.end == failing:
+            raise self._broken(source, target)
+        if not self._presence.steady:
+            self._presence.served(target)
+
+    # -- two kinds of transfers ---------------------------------------------------------------------------------
+
+    async def _alone(self, source: int, target: int, size: float, now: float, start: float, failing: float) -> Moved:
+        """At the rate of its two ends, whatever else is on its way."""
+        seconds, joules = self._fleet.links.cost(source, target, size, start)
+        end = start + seconds
+        if end >= failing:  # as many bytes as have passed by then
+            share = (failing - start) / seconds if seconds else 1.0
+            end, size, joules = failing, size * share, joules * share
+        lanes = (0, 0)
+        if end > start:
+            lanes = self._occupy(source, target, now, end)
+        if end > now:
+            await self._loop.at(end)
+        return Moved(end, size, joules, lanes)
+
+    async def _shared(
+        self, route: Route, source: int, target: int, size: float, now: float, start: float, failing: float
+    ) -> Moved:
+        """At a fair share of what it passes through."""
+        assert self._flows is not None
+        if start > now:
+            await self._loop.at(start)
+        lanes = self._lanes.hold(source, "send"), self._lanes.hold(target, "receive")
+        flow = self._flows.begin(route, size)
+        try:
+            if failing < math.inf:
+                await asyncio.wait([flow.done, self._alarm(failing)], return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await flow.done
+            if not flow.done.done():
+                size = self._flows.stop(flow)
+        except asyncio.CancelledError:
+            if not flow.done.done():
+                self._flows.stop(flow)
+            raise
+        finally:
+            self._lanes.release(source, "send", lanes[0])
+            self._lanes.release(target, "receive", lanes[1])
+        return Moved(self._loop.time(), size, flow.joules, lanes)
+
+    # -- ends ----------------------------------------------------------------------------------------------------
+
+    def _meeting(self, source: int, target: int, now: float, *, queues: bool) -> tuple[float, int]:
+        """When both ends are there with their links free, and which of them was waited for."""
+        up = self._uplink.get(source, 0.0) if queues and source >= 0 else 0.0
+        down = self._downlink.get(target, 0.0) if queues and target >= 0 else 0.0
+        start, late = now, source
+        for _ in range(MEETINGS):
+            ready = max(start, up), max(start, down)
+            if not self._presence.steady:
+                ready = self._reachable(source, ready[0]), self._reachable(target, ready[1])
+            if ready == (start, start):
+                return start, late
+            start, late = max(ready), source if ready[0] >= ready[1] else target
+        raise Dropped(target, now, None)  # their hours never meet
+
+    def _reachable(self, site: int, when: float) -> float:
+        return self._presence.reachable(site, when, self._loop.time())
+
+    def _occupy(self, source: int, target: int, now: float, end: float) -> tuple[int, int]:
+        if source >= 0:
+            self._uplink[source] = end
+        if target >= 0:
+            self._downlink[target] = end
+        return (
+            0 if source >= 0 else self._lanes.take(source, "send", now, end),
+            0 if target >= 0 else self._lanes.take(target, "receive", now, end),
+        )
+
+    # -- failures ------------------------------------------------------------------------------------------------
+
+    def _failing(self, source: int, target: int) -> float:
+        """When the first of both ends and the link between them fails."""
+        failures = self._fleet.failures
+        return min(failures.server(source), failures.server(target), failures.link(source, target))
+
+    def _alarm(self, when: float) -> asyncio.Future[None]:
+        """One timer for all transfers that end with a failure, not one each."""
+        if when not in self._alarms:
+            self._alarms[when] = self._loop.at(when)
+        return self._alarms[when]
+
+    def _broken(self, source: int, target: int) -> Dropped:
+        now = self._loop.time()
+        for site in (source, target):
+            if self._fleet.failures.server(site) <= now:
+                return Dropped(site, now)
+        return Severed(source, target, now)
