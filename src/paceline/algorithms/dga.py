@@ -69,6 +69,8 @@ class DGA:
         sent = await self.all_of(world, [self.upload(world, device, update) for device, update in updates.items()])
         arrived = {device: one for device, one in zip(updates, sent, strict=True) if one is not None}
         await world.work(world.server, self.aggregation.flops(world, model, len(arrived)))
+        for _ in arrived:  # each is added to the model that it was measured from
+            world.record("staleness", 0)
         if arrived:
             updates_in = [*arrived.values()]
             centre = self.aggregation.centre(world, model, updates_in, count_rejected(world, [*arrived]))

@@ -28,6 +28,8 @@ class DPSGD:
     """Mixing weights: metropolis (a third each on a ring), optimal, constant, uniform, random."""
     local: LocalSGD = field(default_factory=LocalSGD)
 
+    outlives_servers = True
+
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")

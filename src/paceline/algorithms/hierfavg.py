@@ -37,6 +37,8 @@ class HierFAVG:
     """Which clients an edge server has: every M-th, or one block."""
     local: LocalSGD = field(default_factory=LocalSGD)
 
+    outlives_servers = True
+
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         for name in ("rounds", "servers", "partial"):

@@ -44,6 +44,8 @@ class PFedAvg:
     """Which clients a server has: every M-th, or one block (neighbouring clients share a server)."""
     local: LocalSGD = field(default_factory=LocalSGD)
 
+    outlives_servers = True
+
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")

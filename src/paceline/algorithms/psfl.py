@@ -112,6 +112,8 @@ class PSFL:
             arrived = [end for end in ends if end is not None]
             await world.work(world.server, self.aggregation.flops(world, model, len(arrived)))
             model = self.aggregate(world, server, model, arrived)
+            for _ in arrived:
+                world.record("staleness", 0)
             yield Progress(model, {"sequences": len(arrived)})
 
     def aggregate(self, world: World, server: Server, model: Model, ends: Sequence[End]) -> Model:

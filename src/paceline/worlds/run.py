@@ -106,6 +106,8 @@ class Run:
         """Follow the algorithm, evaluating as asked, until it ends or the target is met."""
         progress: Progress | None = None
         every = self.settings.every or 1
+        if not self.world.fleet.failures.none and not getattr(self.settings.algorithm, "outlives_servers", False):
+            self.world.spawn(self._end_with_server())
         stream = self.settings.algorithm.run(self.world)
         async for progress in stream:
             self.world.round += 1
@@ -120,6 +122,12 @@ class Run:
         await stream.aclose()
         if progress is not None and self._last_round() != self.world.round:
             await self._evaluate(progress)
+
+    async def _end_with_server(self) -> None:
+        """An algorithm with one server ends when that fails, and says so."""
+        await self.world.breakdown(self.world.server)
+        name = self.settings.name
+        raise SiteError(f"server 1 failed at t={self.world.now():g} s, and {name} cannot go on without it")
 
     def _last_round(self) -> int:
         if self._waiting:
