@@ -12,7 +12,7 @@ from torch import nn
 
 from paceline.learn import graph
 from paceline.learn.executor import Executor
-from paceline.learn.graph import Ghost, Measure, Model, Sum, Visit, combine, mean
+from paceline.learn.graph import Ghost, Measure, Model, Reading, Sum, Visit, by_rows, combine, mean, packed
 from paceline.learn.job import Score, Shards, Trained
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
@@ -291,3 +291,36 @@ def test_algebra_on_ghosts_makes_no_nodes():
         mean([ghost] * 3),
     ]
     assert all(result is ghost for result in results)
+
+
+def test_nodes_by_rows_are_computed_together_and_each_by_itself():
+    calls = []
+
+    def scaled(x_CP, m_CP, *, factor):
+        calls.append(len(x_CP))
+        return x_CP * m_CP * factor
+
+    models = [Model(SPACE, torch.full((SPACE.size,), float(k), dtype=torch.float64)) for k in range(5)]
+    mask = Model(SPACE, torch.ones(SPACE.size, dtype=torch.float64))
+    nodes = [by_rows(scaled, model + model, mask, factor=3.0) for model in models]
+    other = by_rows(scaled, models[1], mask, factor=2.0)
+    Executor(AddOne()).run([*nodes, other])
+    assert sorted(calls) == [1, 5]
+    assert [node.value[0].item() for node in nodes] == [0, 6, 12, 18, 24] and other.value[0].item() == 2
+    assert nodes[0].value.untyped_storage().nbytes() == SPACE.size * 8
+
+
+def test_a_reading_is_what_a_function_finds():
+    reading = Reading([Model(SPACE, torch.full((SPACE.size,), 2.0)) * 3.0], lambda values: float(values[0].sum()))
+    Executor(AddOne()).run([], [reading])
+    assert reading.result == 6.0 * SPACE.size and not reading.models
+
+
+def test_a_packed_model_has_its_own_size_and_the_same_value():
+    model = Model(SPACE, torch.arange(SPACE.size, dtype=torch.float32))
+    small = packed(model * 2.0, 12.0)
+    total = small + model
+    Executor(AddOne()).run([total, small])
+    assert small.nbytes == 12.0 and total.nbytes == SPACE.nbytes
+    assert torch.equal(total.value, 3.0 * model.value) and torch.equal(small.value, 2.0 * model.value)
+    assert packed(Ghost(SPACE), 7.0).nbytes == 7.0

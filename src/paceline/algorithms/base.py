@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from paceline.errors import Dropped, SettingError
-from paceline.learn.graph import Comparison, Measure, Model, Promise, apply, combine, mean
+from paceline.learn.graph import Comparison, Measure, Model, Promise, Reading, apply, by_rows, combine, mean, packed
 from paceline.learn.job import Score, Spread
 from paceline.learn.recipe import LocalSGD
 from paceline.seeds import Address
@@ -28,13 +28,16 @@ __all__ = [
     "Measure",
     "Model",
     "Progress",
+    "Reading",
     "Score",
     "Spread",
     "World",
     "apply",
+    "by_rows",
     "combine",
     "count_rejected",
     "mean",
+    "packed",
     "train_once",
     "train_when_back",
     "visit",
@@ -110,8 +113,12 @@ class World(Protocol):
         mask: Model | None = None,
         correction: Model | None = None,
         anchor: Model | None = None,
+        flops: float | None = None,
     ) -> Model:
-        """Local training on that client's data; takes the client's time. Raises ``Dropped`` if it leaves."""
+        """Local training on that client's data; takes the client's time. Raises ``Dropped`` if it leaves.
+
+        ``flops`` are those of one sample's forward pass where the network is not the dense one.
+        """
         ...
 
     async def probe(self, client: int, model: Model, recipe: LocalSGD) -> Model:

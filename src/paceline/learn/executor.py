@@ -17,9 +17,13 @@ import torch
 from torch import Tensor
 
 from paceline.errors import Diverged
-from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Sum, Visit
+from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Reading, Rows, Sum, Visit
 from paceline.learn.job import EvalJob, Probed, Score, Spread, Trained, Trainer, TrainJob
 from paceline.learn.recipe import LocalSGD
+from paceline.learn.space import Space
+
+STACKED = 1 << 28
+"""Most numbers of a matrix of clients' vectors: a gibibyte in single precision."""
 
 
 @dataclass
@@ -54,16 +58,23 @@ class Executor:
         self._compute(_Pending(wanted))
         self._measure([p for p in promises if isinstance(p, Measure) and p.result is None])
         for promise in promises:
-            if isinstance(promise, Comparison) and promise.result is None:
+            if promise.result is not None:
+                continue
+            if isinstance(promise, Comparison):
                 promise.settle(_spread(promise.models))
+            elif isinstance(promise, Reading):
+                promise.settle(promise.function([m.value for m in promise.models if m.value is not None]))
         return self._diverged
 
     def _compute(self, pending: _Pending) -> None:
-        while pending.algebra or pending.visits:
+        while pending.algebra or pending.rows or pending.visits:
             while pending.algebra:
                 model = pending.algebra.pop()
                 pending.settle(model, _algebra(model, self.trainer))
-            if pending.visits:
+            if pending.rows:
+                stacked, pending.rows = pending.rows, []
+                _stacked(pending, stacked)
+            elif pending.visits:
                 wave, pending.visits = pending.visits, []
                 self._train(pending, wave)
 
@@ -117,6 +128,7 @@ class _Pending:
 
     def __init__(self, wanted: Iterable[Model]) -> None:
         self.algebra: list[Model] = []
+        self.rows: list[Model] = []
         self.visits: list[Model] = []
         self._missing: dict[int, int] = {}
         self._children: dict[int, list[Model]] = defaultdict(list)
@@ -134,7 +146,8 @@ class _Pending:
                 self._ready(model)
 
     def _ready(self, model: Model) -> None:
-        (self.visits if isinstance(model.operation, Visit) else self.algebra).append(model)
+        waiting = {Visit: self.visits, Rows: self.rows}.get(type(model.operation), self.algebra)
+        waiting.append(model)
 
     def settle(self, model: Model, value: Tensor) -> None:
         """Store a value and see who was waiting for it."""
@@ -159,6 +172,31 @@ def _algebra(model: Model, trainer: Trainer) -> Tensor:
     for value, coefficient in zip(values[1:], operation.coefficients[1:], strict=True):
         total.add_(value.to(total.device), alpha=coefficient)
     return total
+
+
+def _stacked(pending: _Pending, models: list[Model]) -> None:
+    """Nodes that are computed row by row: those that agree in what is done, together."""
+    groups: dict[tuple[object, ...], list[Model]] = defaultdict(list)
+    for model in models:
+        rows = model.operation
+        assert isinstance(rows, Rows)
+        groups[model.space, rows.function, rows.options, len(model.parents)].append(model)
+    for (space, *_), group in groups.items():
+        assert isinstance(space, Space)
+        for first in range(0, len(group), most := max(1, STACKED // space.size)):
+            part = group[first : first + most]
+            for model, value in zip(part, _by_rows(part), strict=True):
+                pending.settle(model, value)
+
+
+def _by_rows(models: list[Model]) -> list[Tensor]:
+    rows = models[0].operation
+    assert isinstance(rows, Rows)
+    values = [[parent.value for parent in model.parents if parent.value is not None] for model in models]
+    device = next((value.device for row in values for value in row if value.is_cuda), values[0][0].device)
+    stacks = [torch.stack([value.to(device) for value in column]) for column in zip(*values, strict=True)]
+    # Each with memory of its own: a view would keep all the others'.
+    return [value.clone() for value in rows.function(*stacks, **dict(rows.options)).unbind(0)]
 
 
 def _spread(gradients: Sequence[Model]) -> Spread:

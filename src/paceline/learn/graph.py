@@ -6,7 +6,7 @@ A computed node forgets its parents, so what nobody can reach any more is freed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -67,13 +67,24 @@ class Visit:
     time: float
 
 
-Operation = Sum | Apply | Job | Visit
+@dataclass(frozen=True, eq=False, slots=True)
+class Rows:
+    """A function of the parents' vectors, stacked as matrices with one row a node, that treats every row by itself.
+
+    Nodes that agree in it and are ready are computed together: a hundred clients' masks are one tensor.
+    """
+
+    function: Callable[..., Tensor]
+    options: tuple[tuple[str, Hashable], ...]
+
+
+Operation = Sum | Apply | Job | Rows | Visit
 
 
 class Model:
     """A model in a space: a value, or a promise of one."""
 
-    __slots__ = ("__weakref__", "figure", "operation", "parents", "space", "value")
+    __slots__ = ("__weakref__", "figure", "operation", "parents", "space", "value", "wire")
 
     def __init__(
         self,
@@ -88,11 +99,13 @@ class Model:
         self.parents = parents
         self.figure: Tensor | None = None
         """A number that came with the value: a visit's mean loss, a probe's noise."""
+        self.wire: float | None = None
+        """Bytes on the wire where they are not those of a dense model (``packed``)."""
 
     @property
     def nbytes(self) -> float:
         """Bytes of this model on the wire."""
-        return self.space.nbytes
+        return self.space.nbytes if self.wire is None else self.wire
 
     def settle(self, value: Tensor) -> None:
         """Become a value and let go of the past."""
@@ -159,6 +172,16 @@ class Measure(Promise[Score]):
         self.rows = rows
 
 
+class Reading(Promise[R]):
+    """What a function reads off the models' values."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, models: Sequence[Model], function: Callable[[Sequence[Tensor]], R]) -> None:
+        super().__init__(models)
+        self.function = function
+
+
 class Comparison(Promise[Spread]):
     """How far probed gradients lie from each other, and how noisy each is."""
 
@@ -189,6 +212,23 @@ def apply(function: Callable[..., Tensor], *models: Model) -> Model:
     if any(isinstance(model, Ghost) for model in models):
         return models[0]
     return Model(models[0].space, None, Apply(function), models)
+
+
+def by_rows(function: Callable[..., Tensor], *models: Model, **options: Hashable) -> Model:
+    """``function(*matrices, **options)`` of these models and of all others that wait for the same; see ``Rows``."""
+    if any(isinstance(model, Ghost) for model in models):
+        return models[0]
+    return Model(models[0].space, None, Rows(function, tuple(sorted(options.items()))), models)
+
+
+def packed(model: Model, size: float) -> Model:
+    """The same model with another size on the wire: sparse or quantised."""
+    if isinstance(model, Ghost):
+        same: Model = Ghost(model.space)
+    else:
+        same = Model(model.space, model.value, Sum((1.0,), passing=True), (model,))
+    same.wire = size
+    return same
 
 
 def job(function: Callable[..., Tensor], space: Space, *models: Model) -> Model:

@@ -119,8 +119,13 @@ class Problem:
         split = personal_test_sets(self.partition, labels, tests, self.classes, stream(self.seed, "personal test"))
         return [torch.from_numpy(split[k]) for k in range(len(split))]
 
-    def flops(self, client: int, recipe: LocalSGD) -> float:
-        """Training FLOPs of one visit: 3 forward passes a sample; NaN where some layer's are not known."""
+    def flops(self, client: int, recipe: LocalSGD, forward: float | None = None) -> float:
+        """Training FLOPs of one visit: 3 forward passes a sample; NaN where some layer's are not known.
+
+        ``forward`` is one sample's forward pass where it is not that of the dense network.
+        """
+        if forward is not None:
+            return 3.0 * forward * recipe.samples_for(self.samples(client))
         key = (id(recipe), self.samples(client), self.kind(client))
         found = self._flops.get(key)
         if found is None:

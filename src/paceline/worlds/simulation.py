@@ -160,11 +160,13 @@ class Simulation:
         mask: Model | None = None,
         correction: Model | None = None,
         anchor: Model | None = None,
+        flops: float | None = None,
     ) -> Model:
         """Local training: the client's time passes, the result is a promise."""
         given = {"mask": mask, "correction": correction, "anchor": anchor}
         extras = {name: extra for name, extra in given.items() if extra is not None}
-        return await self._visit("train", client, model, recipe, self.problem.flops(client, recipe), extras)
+        work = self.problem.flops(client, recipe, flops)
+        return await self._visit("train", client, model, recipe, work, extras)
 
     async def probe(self, client: int, model: Model, recipe: LocalSGD) -> Model:
         """The full gradient: the client's time passes, the result is a promise."""
