@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -140,13 +140,19 @@ class Run:
         if self.dry:
             self._write(row)
             return False
-        measures = {"": self.problem.measure(progress.model)}
+        measures = {"": self.problem.measure(self._scored(progress.model))}
         measures |= {f"_{name}": self.problem.measure_others(model) for name, model in progress.others.items()}
         self._waiting.append((row, measures))
         self.world.promises += [(measure, None) for measure in measures.values()]
         if not self.until.learned:
             return False
         return self.until.met_by(await self.world.observe(measures[""]))
+
+    def _scored(self, model: Model | Sequence[Model]) -> Model | Sequence[Model]:
+        """What is scored: one model on all test samples, or every client's on its own."""
+        if self.settings.personal and isinstance(model, Model):
+            return [model] * self.settings.clients
+        return model
 
     def _costs(self) -> Row:
         ledger = self.world.ledger

@@ -54,6 +54,9 @@ class Settings:
     model: str = "auto"
     """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data;
     ``lenet+mlp:200`` gives clients different ones in turn (feddf)."""
+    personal: bool = False
+    """Score on every client's own test samples (in its own proportions of labels) also where all share one model;
+    personal models always are."""
     every: int | None = None
     """Evaluate after this many rounds."""
     flush: int = 1024

@@ -1,0 +1,55 @@
+"""Who hears whom in a round, among clients without a server (DA-1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paceline.algorithms.base import World, require
+from paceline.topology import parse_graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbourhoods:
+    """Every client's neighbours, drawn anew in every round or fixed."""
+
+    graph: str = "random"
+    """``random``: ``degree`` others for each, drawn anew every round, in one direction; ``ring``; ``complete``; any
+    fixed graph of as many nodes as there are clients: ``torus:10x10``, ``regular:100,4``, a file."""
+    degree: int = 10
+    """Neighbours of each client where they are random (M)."""
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        if self.graph == "random":
+            require(
+                1 <= self.degree < clients,
+                f"neighbours.degree is {self.degree}; with {clients} clients wanted 1 to {clients - 1}",
+            )
+            return
+        nodes = parse_graph(self._word(clients)).nodes
+        require(
+            nodes == clients,
+            f"neighbours.graph {self.graph!r} has {nodes} nodes for {clients} clients; wanted {clients}, or 'random'",
+        )
+
+    def _word(self, clients: int) -> str:
+        return f"{self.graph}:{clients}" if self.graph in ("ring", "complete", "star", "tree") else self.graph
+
+    def draw(self, world: World, round: int) -> list[tuple[int, ...]]:
+        """The clients that each client hears in this round."""
+        clients = len(world.clients)
+        if self.graph != "random":
+            seed = int(world.stream("neighbours", "graph").integers(2**31))
+            return list(parse_graph(self._word(clients), seed=seed).neighbours)
+        rng = world.stream("neighbours", round)
+        # Others are numbered without the client itself: what is at or after its place moves up by one.
+        return [
+            tuple(sorted(int(k) + (k >= client) for k in rng.choice(clients - 1, self.degree, replace=False)))
+            for client in range(clients)
+        ]
+
+
+def matching(world: World, round: int) -> list[tuple[int, int]]:
+    """Random pairs of clients; with an odd number one is left over (GossipFL)."""
+    order = [int(k) for k in world.stream("matching", round).permutation(len(world.clients))]
+    return list(zip(order[0::2], order[1::2], strict=False))
