@@ -67,7 +67,13 @@ def test_a_measured_server_is_written_down_as_a_rate(tmp_path):
 
 @pytest.mark.parametrize("name", ["fedavg", "spfl", "apfl", "fedbuff"])
 def test_an_algorithm_with_one_server_ends_when_it_fails(name):
-    words = ["clients=12", "fedavg.width=4", "fedbuff.concurrency=4", "fedbuff.buffer=2", "fleet.failures=server:1@7.5"]
+    words = [
+        "clients=12",
+        "fedavg.width=4",
+        "fedbuff.concurrency=4",
+        "fedbuff.buffer=2",
+        "fleet.failures=server:1@7.5",
+    ]
     run = Run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert str(run.failure) == f"server 1 failed at t=7.5 s, and {name} cannot go on without it"

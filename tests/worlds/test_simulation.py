@@ -2,17 +2,21 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 
 from paceline.algorithms.base import Dropped
+from paceline.data.quadratic import Quadratic
 from paceline.errors import CostError, Deadlock, SettingError
+from paceline.learn.cohort import CohortTrainer
+from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger.spans import NOBODY
 from paceline.system import Dropouts, Leave, UndefinedServer
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.run import Run
 from paceline.worlds.settings import make_settings
-from tests.worlds.worlds import FixedLinks, dry_world, play, spans
+from tests.worlds.worlds import FixedLinks, Table, dry_world, play, quadratic_world, spans
 
 LOCAL = LocalSGD()
 
@@ -290,3 +294,29 @@ def test_a_rider_waits_for_the_next_one_to_come_online():
         (0, 7.0, 8.0, 1),
         (1, 0.0, 1.0, 0),
     ]
+
+
+def test_a_gradient_is_one_batch_of_a_visit():
+    """Full batches of a quadratic with A = I: the gradient at x is x - b; it takes a batch's share of a visit's time."""
+    problem = Quadratic(curvature=np.tile(np.eye(2), (3, 1, 1)), centre=np.array([[1.0, 2.0], [0, 0], [3, 1]]))
+    world = quadratic_world(problem, times=Table([8.0] * 3))
+    recipe = LocalSGD(lr=0.1, batch=4, steps=4, loss="squared", momentum=0.9, weight_decay=0.1)
+
+    async def main():
+        return await world.gradient(0, world.initial_model(), recipe), world.initial_model()
+
+    found, start = world.loop.run_until_complete(main())
+    Executor(CohortTrainer()).run([found])
+    assert np.allclose(found.value.numpy(), start.value.numpy() - problem.centre[0], atol=1e-12)
+    assert world.now() == 2.0 and world.ledger.visits == 0
+
+
+def test_who_was_waited_for_may_be_known_afterwards():
+    world = dry_world([1.0, 3.0])
+
+    async def later():
+        await world.loop.at(2.0)
+        return 7
+
+    play(world, world.wait(1, later(), lambda found: found))
+    assert spans(world, "site", "start", "end", "peer", kinds=("wait",)) == [(1, 0.0, 2.0, 7)]

@@ -125,6 +125,10 @@ class World(Protocol):
         """The gradient of that client's whole loss at a model; takes the client's time. ``Comparison`` reads them."""
         ...
 
+    async def gradient(self, client: int, model: Model, recipe: LocalSGD) -> Model:
+        """The gradient of one batch of that client's data at a model; takes the client's time for one batch."""
+        ...
+
     def visits_per_probe(self, client: int, recipe: LocalSGD) -> float:
         """How long a visit with this recipe takes, in probes of that client."""
         ...
@@ -157,8 +161,11 @@ class World(Protocol):
         """Until one of these can be reached; ``Dropped`` if none ever will be. Being away is nobody's waiting."""
         ...
 
-    async def wait(self, site: int, event: Awaitable[T], cause: int) -> T:
-        """Let a site wait for something; that it waited, and for whom, goes to the ledger."""
+    async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
+        """Let a site wait for something; that it waited, and for whom, goes to the ledger.
+
+        Whom may be known only when it has happened: then ``cause`` says it of what came.
+        """
         ...
 
     def public(self) -> tuple[Tensor, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from paceline.errors import SettingError, nearest
@@ -95,3 +96,9 @@ class LocalSGD:
             epochs, rest = divmod(self.steps, per_epoch)
             seen = epochs * samples + min(rest * self.batch, samples)
         return seen * (2 if self.sam else 1)
+
+
+@lru_cache(maxsize=256)
+def one_step(recipe: LocalSGD) -> LocalSGD:
+    """One plain step with rate 1 on a batch of this recipe: what it moves is the gradient."""
+    return LocalSGD(lr=1.0, batch=recipe.batch, steps=1, loss=recipe.loss, augment=recipe.augment)

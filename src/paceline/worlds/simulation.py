@@ -11,7 +11,7 @@ import contextvars
 import math
 import weakref
 from collections import Counter, deque
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -22,7 +22,7 @@ from paceline.clock import VirtualLoop
 from paceline.errors import Dropped, SettingError
 from paceline.learn.graph import Measure, Model, Promise, Visit
 from paceline.learn.noise import signed
-from paceline.learn.recipe import LocalSGD
+from paceline.learn.recipe import LocalSGD, one_step
 from paceline.ledger import Ledger
 from paceline.seeds import Address, address, mix, stream
 from paceline.system import Fleet
@@ -172,6 +172,16 @@ class Simulation:
         """The full gradient: the client's time passes, the result is a promise."""
         return await self._visit("probe", client, model, recipe, self.problem.probe_flops(client), {})
 
+    async def gradient(self, client: int, model: Model, recipe: LocalSGD) -> Model:
+        """One step of plain SGD with rate 1 goes from the model to the model less the gradient.
+
+        It takes that batch's share of a visit, also where visits' times come from a law.
+        """
+        share = min(1.0, recipe.batch / recipe.samples_for(self.samples(client)))
+        work = self.problem.flops(client, recipe)
+        stepped = await self._visit("train", client, model, one_step(recipe), work, {}, share)
+        return model - stepped
+
     def visits_per_probe(self, client: int, recipe: LocalSGD) -> float:
         """From the mean times of both: 1 where times come from a law whatever the work."""
         mean, problem = self.fleet.compute.mean_seconds, self.problem
@@ -185,7 +195,9 @@ class Simulation:
         recipe: LocalSGD,
         flops: float,
         extras: dict[str, Model],
+        share: float = 1.0,
     ) -> Model:
+        """A visit, or such a share of the time of one; only whole ones are counted."""
         now = self.loop.time()
         visit = self._visits.get(client, 0)
         self._visits[client] = visit + 1
@@ -193,6 +205,7 @@ class Simulation:
         if not self._steady:
             start = self._presence.reachable(client, start, now)
         seconds, joules = self.fleet.compute.cost(client, visit, flops)
+        seconds, joules, flops = seconds * share, joules * share, flops * share
         leave = None if self._steady else self._presence.leave(client, visit, start, seconds)
         if leave is not None and self._presence.resumes(client):
             self._visits[client] = visit
@@ -204,8 +217,9 @@ class Simulation:
         if end > now:
             await self.loop.at(end)
         self.ledger.wait(client, now, start, round, client)
-        share = (end - start) / seconds if leave is not None and seconds else 1.0
-        self.ledger.train(client, start, end, round, flops * share, joules * share, leave is None)
+        done = (end - start) / seconds if leave is not None and seconds else 1.0
+        whole = leave is None and share == 1.0
+        self.ledger.train(client, start, end, round, flops * done, joules * done, whole)
         self._note(client, now, end)
         if leave is not None:
             self._presence.left(client, leave.back)
@@ -281,12 +295,12 @@ class Simulation:
         if when > self.now():
             await self.loop.at(when)
 
-    async def wait(self, site: int, event: Awaitable[T], cause: int) -> T:
+    async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
         """Await an event and book the time at a site."""
         begin, round = self.now(), self._round()
         result = await event
         if self.now() > begin:
-            self.ledger.wait(site, begin, self.now(), round, cause)
+            self.ledger.wait(site, begin, self.now(), round, cause if isinstance(cause, int) else cause(result))
             self._note(site, begin, self.now())
         return result
 

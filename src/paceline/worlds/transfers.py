@@ -100,11 +100,12 @@ class Transfers:
                 await asyncio.wait([flow.done, self._alarm(failing)], return_when=asyncio.FIRST_COMPLETED)
             else:
                 await flow.done
-            if not flow.done.done():
+            if flow.done.done():
+                flow.done.result()  # which may be an error: asyncio.wait raises none
+            else:
                 size = self._flows.stop(flow)
         except asyncio.CancelledError:
-            if not flow.done.done():
-                self._flows.stop(flow)
+            self._flows.stop(flow)
             raise
         finally:
             self._lanes.release(source, "send", lanes[0])
