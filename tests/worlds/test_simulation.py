@@ -297,7 +297,7 @@ def test_a_rider_waits_for_the_next_one_to_come_online():
 
 
 def test_a_gradient_is_one_batch_of_a_visit():
-    """Full batches of a quadratic with A = I: the gradient at x is x - b; it takes a batch's share of a visit's time."""
+    """Full batches of a quadratic with A = I: the gradient at x is x - b; it takes a batch's share of a visit."""
     problem = Quadratic(curvature=np.tile(np.eye(2), (3, 1, 1)), centre=np.array([[1.0, 2.0], [0, 0], [3, 1]]))
     world = quadratic_world(problem, times=Table([8.0] * 3))
     recipe = LocalSGD(lr=0.1, batch=4, steps=4, loss="squared", momentum=0.9, weight_decay=0.1)

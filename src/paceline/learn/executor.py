@@ -23,7 +23,7 @@ from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 
 STACKED = 1 << 28
-"""Most numbers of a matrix of clients' vectors: a gibibyte in single precision."""
+"""Most numbers in the matrices of one call: a gibibyte in single precision."""
 
 
 @dataclass
@@ -183,7 +183,8 @@ def _stacked(pending: _Pending, models: list[Model]) -> None:
         groups[model.space, rows.function, rows.options, len(model.parents)].append(model)
     for (space, *_), group in groups.items():
         assert isinstance(space, Space)
-        for first in range(0, len(group), most := max(1, STACKED // space.size)):
+        most = max(1, STACKED // (space.size * len(group[0].parents)))
+        for first in range(0, len(group), most):
             part = group[first : first + most]
             for model, value in zip(part, _by_rows(part), strict=True):
                 pending.settle(model, value)
