@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from paceline.config import apply, convert, merge, parse_override, read_toml, to_tree
 from paceline.errors import SettingError
+from paceline.learn.recipe import LocalSGD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,3 +267,11 @@ def test_what_is_no_text_file_is_a_setting_error(tmp_path, kind):
         path.write_bytes(b'name = "\xff"')
     with pytest.raises(SettingError):
         read_toml(path)
+
+
+def test_to_give_one_of_two_alternatives_takes_back_the_other():
+    recipe = LocalSGD(epochs=5)
+    assert apply(recipe, {"steps": 3}) == LocalSGD(steps=3)
+    assert apply(recipe, {"lr": 0.3}) == LocalSGD(epochs=5, lr=0.3)
+    with pytest.raises(SettingError, match="give one of the two"):
+        apply(recipe, {"steps": 3, "epochs": 2})

@@ -62,7 +62,10 @@ def apply(settings: D, tree: Mapping[str, Any], where: str = "") -> D:
     assert dataclasses.is_dataclass(settings) and not isinstance(settings, type)
     kinds = typing.get_type_hints(type(settings))
     names = {f.name for f in dataclasses.fields(settings) if f.init}
-    changes = {}
+    changes: dict[str, Any] = {}
+    for pair in getattr(settings, "ALTERNATIVES", ()):  # to give one of two takes back the default of the other
+        if len(given := [name for name in pair if name in tree]) == 1:
+            changes |= {name: None for name in pair if name not in given}
     for key, value in tree.items():
         if key not in names:
             raise SettingError(f"unknown setting {where + key!r}; {nearest(key, names, where)}")

@@ -123,8 +123,8 @@ def test_any_server_of_a_torus_may_die_at_any_time():
         assert_every_client_has_a_place(Kept.latest, overlay.living)
         assert_doubly_stochastic(overlay, parse_graph("torus:3x3"))
         assert [note.text for note in world.notes if f"server {server + 1} has failed" in note.text]
-        starts = [start for site, start in spans(world, "site", "start") if site == -1 - server]
-        assert all(start <= when for start in starts)  # the dead do nothing
+        ends = [end for site, end in spans(world, "site", "end") if site == -1 - server]
+        assert all(end <= when for end in ends)  # the dead do nothing
 
 
 @settings(max_examples=150, deadline=None)

@@ -167,6 +167,7 @@ def test_the_same_command_twice_writes_the_same_bytes(separate, tmp_path):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_dry_run_has_the_times_of_the_real_run_and_no_accuracy(paceline, tmp_path, algorithm):
     words = ("run", algorithm, *SMALL, "--set", "every=1", "--set", "fleet.links=rate:0.5,1", "--quiet")
+    words += ("--set", "da-dpfl.pruning.target=0")  # how far it prunes is learned
     assert paceline(*words, "--out", "real").status == 0
     assert paceline(*words, "--out", "dry", "--dry-run").status == 0
     real, dry = metrics(tmp_path / "real"), metrics(tmp_path / "dry")

@@ -131,7 +131,7 @@ def test_without_a_figure_only_the_result_is_written(said, tmp_path):
     ("words", "message"),
     [
         (["psfl-tabel1"], "no reproduction is called 'psfl-tabel1'; did you mean 'psfl-table1'?"),
-        (["zzz"], "no reproduction is called 'zzz'; known: noidle-"),
+        (["zzz"], "no reproduction is called 'zzz'; known: dadpfl-"),
         (["psfl-fig6", "--scale", "paper"], "psfl-fig6 has only one size; leave out --scale"),
         (["toy-fig1", "--scale", "huge"], "scale is 'huge'; toy-fig1 has: small, paper"),
         (["psfl-fig6", "--data", "digits"], "psfl-fig6 has no choice of datasets; leave out --data"),

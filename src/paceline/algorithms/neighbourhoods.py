@@ -44,7 +44,7 @@ class Neighbourhoods:
         rng = world.stream("neighbours", round)
         # Others are numbered without the client itself: what is at or after its place moves up by one.
         return [
-            tuple(sorted(int(k) + (k >= client) for k in rng.choice(clients - 1, self.degree, replace=False)))
+            tuple(sorted(int(k + (k >= client)) for k in rng.choice(clients - 1, self.degree, replace=False)))
             for client in range(clients)
         ]
 

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 
 from paceline.algorithms.apfl import APFL
 from paceline.algorithms.base import Algorithm
+from paceline.algorithms.beer import BEER
+from paceline.algorithms.dadpfl import DADPFL, Pruning
+from paceline.algorithms.dfedavgm import DFedAvgM
+from paceline.algorithms.dfedsam import DFedSAM
 from paceline.algorithms.dga import DGA
+from paceline.algorithms.ditto import Ditto
 from paceline.algorithms.dpsgd import DPSGD
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff
 from paceline.algorithms.feddf import FedDF
+from paceline.algorithms.gossipfl import GossipFL
 from paceline.algorithms.hierfavg import HierFAVG
 from paceline.algorithms.mifa import MIFA
 from paceline.algorithms.pfedavg import PFedAvg
@@ -44,6 +50,16 @@ ALGORITHMS: dict[str, Named] = {
     "p-fedavg": Named(PFedAvg, "many servers that average with their neighbours on an overlay (ToN 2022)"),
     "hierfavg": Named(HierFAVG, "a cloud above edge servers that aggregate several times between (Liu et al. 2020)"),
     "dpsgd": Named(DPSGD, "no server: every client averages with its neighbours (Lian et al. 2017)"),
+    "da-dpfl": Named(DADPFL, "sparse personal models, sparser with time, fresh ones reused in the round (TNNLS)"),
+    "dispfl": Named(
+        lambda: DADPFL(wait=0, pruning=Pruning(target=0.0), regrow=0.5),
+        "sparse personal models of fixed sparsity, all clients in parallel (ICML 2022)",
+    ),
+    "ditto": Named(Ditto, "a personal model beside the global one, pulled towards it (Li et al. 2021)"),
+    "gossipfl": Named(GossipFL, "random pairs average what a shared mask covers (Tang et al. 2022)"),
+    "dfedavgm": Named(DFedAvgM, "momentum, quantised differences to neighbours (Sun et al. 2022)"),
+    "dfedsam": Named(DFedSAM, "sharpness-aware local training, neighbours averaged (Shi et al. 2023)"),
+    "beer": Named(BEER, "gradient tracking with compressed differences (Zhao et al. 2022)"),
     "fedasync": Named(FedAsync, "every arrival is mixed in at once (Xie et al. 2019)", every=20),
     "fedbuff": Named(FedBuff, "asynchronous with a buffer of K updates (Nguyen et al. 2022)"),
 }

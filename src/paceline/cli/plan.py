@@ -21,6 +21,9 @@ from paceline.algorithms.structure import (
     explain,
     measured_times,
 )
+from paceline.cli.peers import peers_command
+from paceline.cli.servers import HELP as SERVERS_HELP
+from paceline.cli.servers import servers_command
 from paceline.errors import SettingError
 
 if TYPE_CHECKING:
@@ -33,6 +36,10 @@ plan_app = typer.Typer(help="What would be best, without learning anything.", no
 @plan_app.callback()
 def plans() -> None:
     """What would be best, without learning anything."""
+
+
+plan_app.command("servers", help=SERVERS_HELP)(servers_command)
+plan_app.command("peers")(peers_command)
 
 
 @plan_app.command("structure")

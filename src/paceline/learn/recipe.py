@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 from paceline.errors import SettingError, nearest
 
@@ -45,6 +45,8 @@ class LocalSGD:
     """Sharpness-aware minimisation: radius rho of the perturbation; 0 is off."""
     augment: Literal["none", "crop-flip"] = "none"
     loss: Loss = "cross_entropy"
+
+    ALTERNATIVES: ClassVar = (("steps", "epochs"),)
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.epochs is not None:

@@ -1,4 +1,4 @@
-"""P-FedAvg (ToN 2022) without training: consensus rates, Table III, Figure 2, and the rates of Figure 8.
+"""P-FedAvg (ToN 2022) without training: consensus rates, Table III, and the rates of Figure 8.
 
 Everything is computed from graphs and mixing matrices of ``topology``; the paper's numbers are the constants below.
 """
@@ -173,81 +173,6 @@ def _order(name: str) -> Row:
             " there are most links; W is doubly stochastic, all nodes weigh the same, and p falls as 1/M² only"
         )
     return compared(f"{name}: exponent of M in p", PAPER_ORDER[name], ours, within=0.1, note=note)
-
-
-# -- Figure 2 -------------------------------------------------------------------------------------------------------
-
-FIG2_SERVERS = 5
-FIG2_CLIENTS = (50, 100, 200, 500, 1000)
-FIG2_STEPS = (1, 5, 20)
-FIG2_BETA = (1, 5, 10, 20, 50)
-
-
-def harmonic(count: int) -> float:
-    """H_n: the mean of the largest of n independent draws from Exp(1)."""
-    return math.fsum(1.0 / k for k in range(1, count + 1))
-
-
-def speedup(clients: int, steps: int, beta: float, graph: Graph) -> float:
-    """S_M of PF-11 with all times Exp(1) but an SGD step, whose mean is β; clients are spread evenly.
-
-    Times add up per server: K uploads one after the other, the slowest of K downloads, steps times the slowest of K
-    step times; and the slowest of all links, each counted in both directions.
-    """
-    slowest = harmonic(clients)
-    common = slowest + steps * beta * slowest
-    links = 2 * len(graph.edges)
-    return (clients + common) / (math.ceil(clients / graph.nodes) * harmonic(graph.nodes) + common + harmonic(links))
-
-
-def fig2(request: Request) -> Reproduction:
-    """PF-T6: the speed-up of 5 servers over one, over the number of clients and over β."""
-    ring = parse_graph(f"ring:{FIG2_SERVERS}")
-    over_clients = {E: [speedup(K, E, 1, ring) for K in FIG2_CLIENTS] for E in FIG2_STEPS}
-    over_beta = {E: [speedup(FIG2_CLIENTS[-1], E, beta, ring) for beta in FIG2_BETA] for E in (1, 20)}
-    rows = [
-        Row(f"E={E}, β=1, K={K}", None, value, "times")
-        for E, values in over_clients.items()
-        for K, value in zip(FIG2_CLIENTS, values, strict=True)
-    ]
-    rows += [
-        Row(f"E={E}, K={FIG2_CLIENTS[-1]}, β={beta}", None, value, "times")
-        for E, values in over_beta.items()
-        for beta, value in zip(FIG2_BETA[1:], values[1:], strict=True)
-    ]
-    rises = all(np.all(np.diff(values) > 0) for values in over_clients.values())
-    falls = all(np.all(np.diff(values) < 0) for values in over_beta.values())
-    by_steps = bool(np.all(np.diff(np.array(list(over_clients.values())), axis=0) < 0))
-    limit = FIG2_SERVERS / harmonic(FIG2_SERVERS)
-    note = (
-        "PF-11: the text's factor K / max K_i ignores that the slowest of M servers sets the pace, so M / H_M is the"
-        " most that many clients can bring"
-    )
-    rows += [
-        claimed("over the number of clients K", "rises", "rises" if rises else "does not rise", rises),
-        claimed("over β", "falls", "falls" if falls else "does not fall", falls),
-        claimed("over local steps E", "falls", "falls" if by_steps else "does not fall", by_steps),
-        compared("limit for many clients", FIG2_SERVERS, limit, within=0.01, unit="times", note=note),
-    ]
-    return Reproduction(
-        rows=rows,
-        note="By formula: order statistics of Exp(1) for a ring of 5 servers. The figure prints no numbers.",
-        figure=lambda: _draw_speedups(over_clients, over_beta, limit),
-    )
-
-
-def _draw_speedups(over_clients: dict[int, list[float]], over_beta: dict[int, list[float]], limit: float) -> Any:
-    figure = new_figure((8, 3.6), f"P-FedAvg, speed-up of {FIG2_SERVERS} servers over one")
-    left, right = figure.subplots(1, 2, sharey=True)
-    for axes, x, lines in ((left, FIG2_CLIENTS, over_clients), (right, FIG2_BETA, over_beta)):
-        for color, (steps, values) in zip(("C0", "C1", "C2"), lines.items(), strict=False):
-            axes.plot(x, values, "o-", color=color, label=f"E = {steps}")
-        axes.axhline(limit, color="0.6", linestyle=":", label=f"limit {limit:.2f}")
-        plain(axes)
-        axes.legend(frameon=False, fontsize=8)
-    left.set(xlabel="clients K, β = 1", ylabel="speed-up", xscale="log")
-    right.set(xlabel=f"β, K = {FIG2_CLIENTS[-1]}")
-    return figure
 
 
 # -- Figure 8 -------------------------------------------------------------------------------------------------------

@@ -51,6 +51,13 @@ TIMES = "paceline.papers.noidle_times"
 LEARNED = "paceline.papers.noidle_trained"
 PFEDAVG = "P-FedAvg, ToN 2022"
 SERVERS = "paceline.papers.pfedavg_theory"
+MIXED = "paceline.papers.pfedavg_trained"
+METHODS = "paceline.papers.pfedavg_methods"
+CAPACITIES = "paceline.papers.pfedavg_capacities"
+SPEEDUP = "paceline.papers.pfedavg_speedup"
+ITERATIONS = "paceline.papers.pfedavg_times"
+DADPFL = "DA-DPFL, TNNLS"
+PEERS = "paceline.papers.dadpfl_theory"
 BOTH = ("small", "paper")
 THREE = ("small", "middle", "paper")
 """Where the paper's own size takes hours on one GPU, a middle one takes minutes."""
@@ -73,10 +80,21 @@ _ENTRIES = (
     Entry("noidle-fig4", "convergence with 20 devices", NOIDLE, f"{LEARNED}:fig4", THREE),
     Entry("noidle-architectures", "three architectures taught by all", NOIDLE, f"{LEARNED}:architectures", BOTH),
     Entry("pfedavg-p", "the consensus rate of five topologies of 9 servers", PFEDAVG, f"{SERVERS}:rates"),
+    Entry("pfedavg-table2", "traffic of a round, FedAvg and five topologies", PFEDAVG, f"{ITERATIONS}:table2"),
     Entry("pfedavg-table3", "traffic, time and robustness of five topologies", PFEDAVG, f"{SERVERS}:table3"),
-    Entry("pfedavg-fig2", "the speed-up of parallel servers by order statistics", PFEDAVG, f"{SERVERS}:fig2"),
+    Entry("pfedavg-table5", "time of a global iteration of four methods", PFEDAVG, f"{ITERATIONS}:table5"),
+    Entry("pfedavg-fig2", "the speed-up of parallel servers by order statistics", PFEDAVG, f"{SPEEDUP}:fig2"),
     Entry("pfedavg-fig8-p", "the consensus rate of three weightings", PFEDAVG, f"{SERVERS}:fig8_rates"),
+    Entry("pfedavg-fig4", "convergence on five topologies of servers", PFEDAVG, f"{MIXED}:fig4", BOTH),
+    Entry("pfedavg-fig5", "FedAvg, P-FedAvg, HierFAVG and DPSGD per round", PFEDAVG, f"{METHODS}:fig5", BOTH),
+    Entry("pfedavg-fig6", "the same methods over time", PFEDAVG, f"{METHODS}:fig6", BOTH),
+    Entry("pfedavg-fig7", "time to an accuracy over capacities", PFEDAVG, f"{CAPACITIES}:fig7", BOTH),
+    Entry("pfedavg-fig8", "convergence with three weightings", PFEDAVG, f"{MIXED}:fig8", BOTH),
     Entry("noidle-screening", "hostile devices, and what screening saves", NOIDLE, f"{LEARNED}:screening", BOTH),
+    Entry("dadpfl-table2", "traffic and operations of all methods", DADPFL, "paceline.papers.dadpfl_costs:table2"),
+    Entry("dadpfl-fig3", "cost in time and energy over θ", DADPFL, "paceline.papers.dadpfl_energy:fig3"),
+    Entry("dadpfl-fig8", "the share of clients that start at once", DADPFL, f"{PEERS}:fig8"),
+    Entry("dadpfl-fig9", "the mean longest wait over neighbours", DADPFL, f"{PEERS}:fig9"),
 )
 REPRODUCTIONS: dict[str, Entry] = {entry.id: entry for entry in _ENTRIES}
 

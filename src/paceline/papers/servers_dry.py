@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from paceline.algorithms.pfedavg import PFedAvg
 from paceline.learn.graph import Ghost, Model
@@ -25,6 +28,8 @@ class Measured:
     """What a round took, on average."""
 
     seconds: float
+    error: float
+    """Standard error of ``seconds``: 0 where all visits are alike."""
     peak_bytes: float
     """Sent and received by the site that moved most."""
     total_bytes: float
@@ -80,9 +85,11 @@ def measure(graph: Graph, each: int, size: float, fleet: FleetSettings) -> Measu
     problem = Freight(make_space("logistic", (1,), 2, "float32"), "none", nominal=1, size=size)
     world = Simulation(build_fleet(fleet, clients, 0), problem, 0, ledger, learning=False)
     times = _follow(world, Planned(rounds=rounds, overlay=graph, participants=None, weights="uniform"))
+    lengths = np.diff(times[SKIPPED - 1 :])
     totals = ledger.totals()
     return Measured(
-        seconds=(times[-1] - times[SKIPPED - 1]) / wanted,
+        seconds=float(lengths.mean()),
+        error=float(lengths.std(ddof=1)) / math.sqrt(wanted) if fleet.jitter else 0.0,
         peak_bytes=totals.busiest_bytes / rounds,
         total_bytes=totals.bytes / rounds,
     )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from paceline.report.marks import Mark, draw, place
 from paceline.report.text import number, percent, percent_tick, tag, ticks, words
 
 Column = NDArray[np.float64]
@@ -70,8 +71,9 @@ def line_chart(
     y_form: Callable[[float], str] = percent,
     y_tick: Callable[[float], str] = percent_tick,
     target: float | None = None,
+    marks: Sequence[Mark] = (),
 ) -> str:
-    """A chart of these lines; ``target`` is a level marked across it."""
+    """A chart of these lines; ``target`` is a level marked across it, ``marks`` are moments."""
     drawn = [one for one in series if len(one.x)]
     if not drawn:
         return words("p", "Nothing was measured.", class_="note")
@@ -82,6 +84,7 @@ def line_chart(
     # Bands first, so that no band hides a line.
     parts += [_band(frame, one, index) for index, one in enumerate(series) if len(one.x) and one.low is not None]
     parts += [_line(frame, one, index) for index, one in enumerate(series) if len(one.x)]
+    parts += _marks(frame, marks)
     for index, one in enumerate(series):
         parts += _hover(frame, one, index, x_form, y_form)
     label = f"{y_label} over {x_label}"
@@ -162,6 +165,11 @@ def _target(frame: _Frame, target: float, y_form: Callable[[float], str]) -> lis
     y = frame.y(target)
     line = tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="target")
     return [line, words("text", f"target {y_form(target)}", x=LEFT + 4, y=y - 4, class_="tick")]
+
+
+def _marks(frame: _Frame, marks: Sequence[Mark]) -> list[str]:
+    inside = [mark for mark in marks if frame.x0 <= mark.time <= frame.x1]
+    return draw(place(inside, frame.x, WIDTH - RIGHT), TOP, HEIGHT - BOTTOM)
 
 
 def _band(frame: _Frame, one: Series, index: int) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from paceline.report import marks
+from paceline.report.marks import Mark
 from paceline.report.spans import COLUMNS, KINDS, NOBODY, Window
 from paceline.report.style import STYLE
 from paceline.report.text import energy, number, operations, seconds, site, size, tag, ticks, words
@@ -19,7 +21,8 @@ WIDTH, LEFT, RIGHT, TOP = 1120, 84, 12, 8
 ROW, GAP = 15, 3
 LANE = 5
 """Height of each further lane of a site that does several things at once."""
-MAX_LANES = 8
+MAX_LANES, FEW_LANES = 8, 3
+"""Lanes that add to a row's height, for one or two servers and for more, which must all be seen together."""
 _TRANSFERS = ("send", "receive")
 _HATCH = tag(
     "pattern",
@@ -43,14 +46,19 @@ class _Row:
     lanes: tuple[int, ...]
 
 
-def gantt(window: Window, run_end: float = math.inf) -> str:
+def gantt(window: Window, run_end: float = math.inf, failed: Sequence[Mark] = ()) -> str:
     """The chart of one window of spans; where the run ends inside it, so do the rows."""
-    rows = _rows(window)
-    floor = rows[-1].y + rows[-1].height + GAP if rows else TOP
-    place = {(row.site, kind): row for row in rows for kind in row.kinds}
     scale = (WIDTH - LEFT - RIGHT) / max(window.end - window.begin, 1e-12)
-    parts = [tag("defs", _HATCH), *_ground(window, rows, floor, scale, min(run_end, window.end))]
+    inside = [mark for mark in failed if window.begin <= mark.time <= window.end]
+    placed = marks.place(inside, lambda when: LEFT + (when - window.begin) * scale, WIDTH - RIGHT)
+    # Labels have a place of their own above the rows, which would hide them.
+    top = TOP + marks.ROW * (1 + max((one.row or 0 for one in placed), default=-1))
+    rows = _rows(window, top)
+    floor = rows[-1].y + rows[-1].height + GAP if rows else top
+    place = {(row.site, kind): row for row in rows for kind in row.kinds}
+    parts = [tag("defs", _HATCH), *_ground(window, rows, (top, floor), scale, min(run_end, window.end))]
     parts += [_bar(window, place, scale, span) for span in _spans(window)]
+    parts += marks.draw(placed, TOP, floor)
     box = f"0 0 {WIDTH} {floor + 40:g}"
     return tag("svg", "".join(parts), viewBox=box, class_="chart gantt", role="img", aria_label="Gantt chart")
 
@@ -71,13 +79,14 @@ def standalone(svg: str) -> str:
     return f"{opening.replace('<svg', head, 1)}>{tag('style', STYLE)}{rest}\n"
 
 
-def _rows(window: Window) -> list[_Row]:
+def _rows(window: Window, top: float) -> list[_Row]:
     """The rows from top to bottom.
 
     A server that works has its transfers in a row of their own, or its work would be a thin line among them.
     """
     rows: list[_Row] = []
-    y = float(TOP)
+    y = float(top)
+    most = MAX_LANES if sum(index < 0 for index in window.sites) <= 2 else FEW_LANES
     for index in window.sites:
         mine = window.columns["site"] == index
         used = set(window.columns["kind"][mine].tolist())
@@ -87,59 +96,65 @@ def _rows(window: Window) -> list[_Row]:
             # A kind nobody knows is drawn as work.
             held = mine & (~np.isin(window.columns["kind"], KINDS) | np.isin(window.columns["kind"], kinds))
             lanes = tuple(int(lane) for lane in np.unique(window.columns["lane"][held])) or (0,)
-            height = float(ROW + LANE * (min(len(lanes), MAX_LANES) - 1))
-            name = "transfers" if kinds == _TRANSFERS else site(index)
+            height = float(ROW + LANE * (min(len(lanes), most) - 1))
+            name = "transfers" if kinds == _TRANSFERS else site(index, several=window.several)
             rows.append(_Row(site=index, name=name, kinds=kinds, y=y, height=height, lanes=lanes))
             y += height + GAP
     return rows
 
 
-def _ground(window: Window, rows: list[_Row], floor: float, scale: float, stop: float) -> list[str]:
+def _ground(window: Window, rows: list[_Row], heights: tuple[float, float], scale: float, stop: float) -> list[str]:
     parts = []
+    top, floor = heights
     right = LEFT + max(stop - window.begin, 0.0) * scale
     for value in ticks(window.begin, window.end, 10):
         x = LEFT + (value - window.begin) * scale
-        parts.append(tag("line", x1=x, x2=x, y1=TOP, y2=floor, class_="grid"))
+        parts.append(tag("line", x1=x, x2=x, y1=top, y2=floor, class_="grid"))
         parts.append(words("text", number(value), x=x, y=floor + 15, class_="tick middle"))
     for row in rows:
         parts.append(tag("rect", x=LEFT, y=row.y, width=right - LEFT, height=row.height, class_="lane"))
         middle = row.y + row.height / 2 + 4
         parts.append(words("text", row.name, x=LEFT - 6, y=middle, class_="tick end"))
     if stop < window.end:
-        parts.append(tag("line", x1=right, x2=right, y1=TOP, y2=floor, class_="stop"))
+        parts.append(tag("line", x1=right, x2=right, y1=top, y2=floor, class_="stop"))
         if right < WIDTH - RIGHT - 64:
-            parts.append(words("text", "the run ends", x=right + 5, y=TOP + 12, class_="tick"))
+            parts.append(words("text", "the run ends", x=right + 5, y=top + 12, class_="tick"))
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(words("text", "virtual time (s)", x=middle, y=floor + 32, class_="label middle"))
     return parts
 
 
 def _spans(window: Window) -> Iterator[dict[str, Any]]:
-    for values in zip(*(window.columns[name].tolist() for name in COLUMNS), strict=True):
-        yield dict(zip(COLUMNS, values, strict=True))
+    """Waits first, so that what a server receives while it waits is drawn upon the wait."""
+    waits = window.columns["kind"] == "wait"
+    for chosen in (waits, ~waits):
+        for values in zip(*(window.columns[name][chosen].tolist() for name in COLUMNS), strict=True):
+            yield dict(zip(COLUMNS, values, strict=True))
 
 
 def _bar(window: Window, place: dict[tuple[int, str], _Row], scale: float, span: dict[str, Any]) -> str:
     kind = span["kind"] if span["kind"] in KINDS else "work"
     row = place[span["site"], kind]
-    thickness = row.height / len(row.lanes)
+    # A wait is the whole site's, whatever moves through its lanes meanwhile.
+    lanes = (span["lane"],) if kind == "wait" else row.lanes
+    thickness = row.height / len(lanes)
     begin, end = max(span["start"], window.begin), min(span["end"], window.end)
     return tag(
         "rect",
-        words("title", describe(span)),
+        words("title", describe(span, several=window.several)),
         x=LEFT + (begin - window.begin) * scale,
-        y=row.y + row.lanes.index(span["lane"]) * thickness,
+        y=row.y + lanes.index(span["lane"]) * thickness,
         width=max((end - begin) * scale, 0.75),
-        height=max(thickness - (0.5 if len(row.lanes) > 1 else 0), 0.5),
+        height=max(thickness - (0.5 if len(lanes) > 1 else 0), 0.5),
         class_=f"bar {kind}",
     )
 
 
-def describe(span: dict[str, Any]) -> str:
+def describe(span: dict[str, Any], *, several: bool = False) -> str:
     """A span in words, as a tooltip says it."""
     length = span["end"] - span["start"]
     lines = [
-        f"{site(span['site'])}: {span['kind']}{_whom(span)}",
+        f"{site(span['site'], several=several)}: {span['kind']}{_whom(span, several)}",
         f"{seconds(length)} ({number(span['start'])} to {number(span['end'])}), round {span['round']}",
     ]
     costs = (size(span["bytes"]), operations(span["flops"]), energy(span["joules"]))
@@ -148,11 +163,11 @@ def describe(span: dict[str, Any]) -> str:
     return "\n".join(lines + ([", ".join(shown)] if shown else []))
 
 
-def _whom(span: dict[str, Any]) -> str:
-    if span["kind"] == "wait":
-        return " (no cause recorded)" if span["peer"] == NOBODY else f" for {site(span['peer'])}"
-    link = {"send": " to ", "receive": " from "}.get(span["kind"], "")
-    return f"{link}{site(span['peer'])}" if link and span["peer"] != NOBODY else ""
+def _whom(span: dict[str, Any], several: bool) -> str:
+    if span["peer"] == NOBODY:
+        return " (no cause recorded)" if span["kind"] == "wait" else ""
+    link = {"send": " to ", "receive": " from ", "wait": " for "}.get(span["kind"], "")
+    return f"{link}{site(span['peer'], several=several)}" if link else ""
 
 
 def sample() -> Window:

@@ -64,14 +64,17 @@ def details(parties: Parties) -> str:
     rows = []
     if (servers := parties.servers) is not None:
         name = "server" if servers.sites == 1 else f"{servers.sites} servers"
-        rows.append(_row(f"{name}: work", servers, servers.work))
-        rows.append(_row(f"{name}: work and transfers", servers, servers.busy))
+        if servers.work > 0:
+            rows.append(_row(f"{name}: work", servers, servers.work))
+        what = "work and transfers" if servers.work > 0 else "transfers"
+        rows.append(_row(f"{name}: {what}", servers, servers.busy))
     if (devices := parties.devices) is not None:
         many = f"{devices.sites:,} devices together"
         rows.append(_row(many if devices.sites > 1 else "1 device", devices, devices.busy))
-    for what, one in (("busiest", parties.busiest), ("idle longest", parties.idlest)):
+    ones = ("busiest server", parties.busiest_server), ("busiest", parties.busiest), ("idle longest", parties.idlest)
+    for what, one in ones:
         if one is not None:
-            rows.append(_row(f"{what}: {site(one[0])}", one[1], one[1].busy))
+            rows.append(_row(f"{what}: {site(one[0], several=parties.several)}", one[1], one[1].busy))
     return table(head, rows)
 
 

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.errors import DataError
-from paceline.report import charts, distributions, overlap, tables
+from paceline.report import charts, distributions, marks, overlap, tables
 from paceline.report.gantt import gantt, key
 from paceline.report.parties import Parties, read_parties
 from paceline.report.runs import Group, Run, common_settings, group_runs, load_run, own_settings
-from paceline.report.spans import Window, read_idling, read_windows
+from paceline.report.spans import Window, read_idling, read_window, read_windows
 from paceline.report.style import PAGE_STYLE, SCRIPT, STYLE
 from paceline.report.text import number, percent, seconds, size, tag, words
+
+_MARKED = (
+    "Vertical lines: when a server or a link failed, in the first seed of each algorithm; what followed is above."
+)
 
 
 def write_report(
@@ -76,16 +80,25 @@ def _subtitle(runs: Sequence[Run], groups: Sequence[Group]) -> str:
 
 
 def _curves(groups: Sequence[Group]) -> str:
-    shown = []
+    shown, failed = [], marks.of_groups(groups)
     for column, label, form in (("time", "virtual time (s)", number), ("bytes", "traffic", size)):
         series = [
             charts.mean_series(group.label, [(run.metrics[column], run.metrics["accuracy"]) for run in group.runs])
             for group in groups
         ]
-        chart = charts.line_chart(series, x_label=label, y_label="accuracy", x_form=form, target=_target(groups))
+        moments = failed if column == "time" else []
+        chart = charts.line_chart(
+            series, x_label=label, y_label="accuracy", x_form=form, target=_target(groups), marks=moments
+        )
         shown.append(tag("div", chart))
+    head = words("h2", "Accuracy over virtual time and traffic")
     names = charts.legend([group.label for group in groups])
-    return words("h2", "Accuracy over virtual time and traffic") + names + tag("div", "".join(shown), class_="pair")
+    return (
+        head
+        + (words("p", _MARKED, class_="note") if failed else "")
+        + names
+        + tag("div", "".join(shown), class_="pair")
+    )
 
 
 def _decisions(groups: Sequence[Group]) -> str:
@@ -129,7 +142,7 @@ def _timelines(groups: Sequence[Group], window: tuple[float, float] | None) -> l
         words("h2", "Who waits for whom"),
         words("p", f"{same}Point at a bar for its cost, and at a wait for its cause.", class_="note"),
         key(),
-        *(_timeline(one, found) for one, found in zip(kept, windows, strict=True)),
+        *(_timeline(one, found, more=window is None) for one, found in zip(kept, windows, strict=True)),
         words("h3", "Idle time and its causes in whole runs"),
         *(_idle_details(one) for one in kept),
     ]
@@ -143,24 +156,37 @@ def _kept(group: Group) -> _Kept | None:
     return _Kept(label=group.label, run=runs[0][0], spans=runs[0][1], parties=parties)
 
 
-def _timeline(one: _Kept, window: Window | None) -> str:
+def _timeline(one: _Kept, window: Window | None, *, more: bool) -> str:
+    """The chart of this time, and one ``more`` of the first failure where that is at another."""
     title = words("h3", one.label)
     if window is None:
         return title + words("p", "It has no spans in this time.", class_="note")
+    failed = marks.failures(one.run)
+    shown = title + _chart(one, window, failed)
+    if more and failed and failed[0].time > window.end:
+        when, length = failed[0].time, window.end - window.begin
+        around = read_window(one.spans, when - length / 3, when + 2 * length / 3, len(window.sites))
+        shown += _chart(one, around, failed, "around the first failure, ") if around is not None else ""
+    return shown
+
+
+def _chart(one: _Kept, window: Window, failed: Sequence[marks.Mark], where: str = "") -> str:
     end = max(one.run.figure("time") or 0.0, one.parties[0].end)
-    return title + words("p", _caption(one.run, window, end), class_="note") + gantt(window, end)
+    return words("p", _caption(one.run, window, end, where), class_="note") + gantt(window, end, failed)
 
 
 def _idle_details(one: _Kept) -> str:
     idling = read_idling(one.spans)
-    parts = overlap.details(one.parties[0]) if one.parties else "", tables.causes(idling) if idling.total else ""
+    shares, waits = overlap.details(one.parties[0]) if one.parties else "", ""
+    if idling.total:
+        waits = tables.causes(idling, several=bool(one.parties) and one.parties[0].several)
     title = words("summary", f"{one.label}, seed {one.run.seed}")
     text = words("p", _idle_text(one.run, idling.total), class_="note")
-    return tag("details", title + text + overlap.beside(*parts), open="")
+    return tag("details", title + text + overlap.beside(shares, waits), open="")
 
 
-def _caption(run: Run, window: Window, end: float) -> str:
-    text = f"Seed {run.seed}, virtual time {number(window.begin)} to {seconds(window.end)}"
+def _caption(run: Run, window: Window, end: float, where: str = "") -> str:
+    text = f"Seed {run.seed}, {where}virtual time {number(window.begin)} to {seconds(window.end)}"
     if window.active > len(window.sites):
         text += f"; the {len(window.sites)} busiest of {window.active} active sites"
     if not window.instants:

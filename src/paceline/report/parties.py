@@ -49,12 +49,19 @@ class Parties:
 
     servers: Party | None
     devices: Party | None
+    busiest_server: tuple[int, Party] | None
+    """Of several servers the one that was busy for most seconds, transfers counted."""
     busiest: tuple[int, Party] | None
     """The device that was busy for most seconds; None where none was busy at all."""
     idlest: tuple[int, Party] | None
     """The device that was idle for most seconds; None where none was idle at all."""
     end: float
     """The end of the last span."""
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several servers, which must be told apart."""
+        return self.servers is not None and self.servers.sites > 1
 
 
 def read_parties(path: Path) -> Parties | None:
@@ -66,6 +73,7 @@ def read_parties(path: Path) -> Parties | None:
     return Parties(
         servers=tally.party(servers) if len(servers) else None,
         devices=tally.party(devices) if len(devices) else None,
+        busiest_server=tally.most(tally.busy, servers) if len(servers) > 1 else None,
         busiest=tally.most(tally.busy, devices),
         idlest=tally.most(tally.engaged - tally.busy, devices),
         end=float(tally.last.max()),

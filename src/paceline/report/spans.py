@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +44,11 @@ class Window:
     """How many sites did anything between the two times."""
     instants: bool = True
     """Whether it holds spans that took no time; where there is too much to draw, they go first."""
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several servers, which must be told apart."""
+        return any(site < -1 for site in self.sites)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +114,12 @@ def read_windows(paths: Sequence[Path], begin: float | None = None, end: float |
     whole = all(window is None or window.active == len(window.sites) for window in windows)
     if not whole or sum(site >= 0 for site in together) > FEW_SITES:
         return windows
-    sites = tuple(sorted(together, key=_drawn))
-    return [window and replace(window, sites=sites) for window in windows]
+    return [window and replace(window, sites=_shared_sites(window, together)) for window in windows]
+
+
+def _shared_sites(window: Window, together: Iterable[int]) -> tuple[int, ...]:
+    """The devices and the server of all runs; further servers only where a run has them."""
+    return tuple(site for site in sorted(together, key=_drawn) if site >= -1 or site in window.sites)
 
 
 def scan(path: Path, columns: Sequence[str]) -> Iterator[Any]:
@@ -193,9 +202,15 @@ def _activity(path: Path, data: Any, inside: Any) -> dict[int, _Active]:
 
 
 def _choose(activity: dict[int, _Active], most: int) -> list[int]:
-    """Servers before clients, busy ones before idle ones; then in the order in which they are drawn."""
-    ranked = sorted(activity, key=lambda site: (site >= 0, -activity[site].busy, site))
-    return sorted(ranked[:most], key=_drawn)
+    """Servers before clients, busy ones before idle ones; then in the order in which they are drawn.
+
+    Servers take at most half of the rows, unless clients leave more.
+    """
+    ranked = sorted(activity, key=lambda site: (-activity[site].busy, site))
+    servers, clients = [site for site in ranked if site < 0], [site for site in ranked if site >= 0]
+    room = max(most // 2, most - len(clients))
+    shown = servers[:room]
+    return sorted(shown + clients[: most - len(shown)], key=_drawn)
 
 
 def _drawn(site: int) -> tuple[bool, int]:

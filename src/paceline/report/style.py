@@ -9,10 +9,10 @@ _KINDS = {"train": "3b7dd8", "send": "e8912d", "receive": "2fa68a", "work": "9a6
 STYLE = (
     """
 :root, svg { --ink: #1c2430; --soft: #5d6878; --rule: #dfe4ea; --paper: #ffffff; --panel: #f5f7f9;
-  --wait: #a9b2bd; }
+  --wait: #a9b2bd; --fail: #c3362b; }
 @media (prefers-color-scheme: dark) {
   :root, svg { --ink: #e6eaf0; --soft: #98a3b3; --rule: #2f3743; --paper: #14181e; --panel: #1c222a;
-    --wait: #6b7686; }
+    --wait: #6b7686; --fail: #ff8577; }
 }
 svg text { font: 11px system-ui, sans-serif; fill: var(--soft); }
 svg .label { font-size: 12px; }
@@ -26,6 +26,9 @@ svg .second { stroke-dasharray: 6 3; }
 svg .band { opacity: 0.18; stroke: none; }
 svg .hover { opacity: 0; }
 svg .hover:hover { opacity: 1; }
+svg .fail { stroke: var(--fail); stroke-width: 1.2; stroke-dasharray: 2 3; }
+svg .grip { stroke: transparent; stroke-width: 9; }
+svg text.failed { fill: var(--fail); paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
 svg .lane { fill: var(--panel); }
 svg .bar:hover { opacity: 0.75; }
 svg .hatch { stroke: var(--wait); stroke-width: 1.2; }
@@ -77,7 +80,7 @@ summary { cursor: pointer; }
 SCRIPT = """
 const tip = document.getElementById("tip");
 document.addEventListener("mousemove", (event) => {
-  const mark = event.target.closest("svg .bar, svg .hover");
+  const mark = event.target.closest("svg .bar, svg .hover, svg .mark");
   if (mark && !mark.dataset.tip) {
     const title = mark.querySelector("title");
     if (title) { mark.dataset.tip = title.textContent; title.remove(); }

@@ -88,14 +88,14 @@ def comparison(groups: Sequence[Group]) -> str:
     return table([words("th", title) for title in found.titles], body)
 
 
-def causes(idling: Idling) -> str:
-    """Who was waited for longest, with the share of all waiting."""
+def causes(idling: Idling, *, several: bool = False) -> str:
+    """Who was waited for longest, with the share of all waiting; ``several`` servers are told apart."""
     head = [words("th", title) for title in ("waited for", "time waited", "share of all waiting", "")]
     body = []
     for index, length in idling.causes[:CAUSES_SHOWN]:
         share = length / idling.total if idling.total else 0.0
         meter = tag("span", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter")
-        name = "no cause recorded" if index == NOBODY else site(index)
+        name = "no cause recorded" if index == NOBODY else site(index, several=several)
         cells = (
             words("td", name),
             words("td", seconds(length)),

@@ -73,11 +73,11 @@ def operations(value: float | None) -> str:
     return _scaled(value, "FLOP")
 
 
-def site(index: int) -> str:
-    """The name of a place: clients count from 0, servers from -1 downwards."""
+def site(index: int, *, several: bool = False) -> str:
+    """The name of a place: clients count from 0, servers from -1 downwards; the first has a number among several."""
     if index >= 0:
         return f"client {index}"
-    return "server" if index == -1 else f"server {-index}"
+    return "server" if index == -1 and not several else f"server {-index}"
 
 
 def _united(value: float | None, form: Callable[[float | None], str], unit: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from paceline.ledger import Ledger
@@ -17,7 +17,14 @@ class Activity(NamedTuple):
     end: float
 
 
-def book_waits(ledger: Ledger, logs: Sequence[Sequence[Activity]], begin: float, end: float, round: int) -> list[int]:
+def book_waits(
+    ledger: Ledger,
+    logs: Sequence[Sequence[Activity]],
+    begin: float,
+    end: float,
+    round: int,
+    failing: Callable[[int], float],
+) -> list[int]:
     """Book every gap of every site that took part between ``begin`` and ``end``; return those sites.
 
     A gap before a site's activity is blamed on whoever was busy before it in its branch (the rider in front), or
@@ -38,7 +45,7 @@ def book_waits(ledger: Ledger, logs: Sequence[Sequence[Activity]], begin: float,
             if start > free:
                 ledger.wait(site, free, start, round, before if site >= 0 and before != site else last)
             free = max(free, stop)
-        ledger.wait(site, free, end, round, last)
+        ledger.wait(site, free, min(end, failing(site)), round, last)  # the dead do not wait
     return list(busy)
 
 

@@ -325,7 +325,7 @@ class Simulation:
                     _say_where(problem, log)
                 task.cancel()
             raise
-        sites = book_waits(self.ledger, logs, begin, self.now(), round)
+        sites = book_waits(self.ledger, logs, begin, self.now(), round, self.fleet.failures.server)
         if outer is not None:
             outer.extend(Activity(site, begin, self.now()) for site in sites)
         return results

@@ -1,0 +1,265 @@
+"""DA-DPFL: decentralised, personal, sparse to sparser, with scheduled reuse of fresh models (TNNLS; DA-1 ... DA-12).
+
+In every round each client averages the sparse models of its neighbours under its own mask, trains, and moves its
+mask. A random order says who may wait for whom: a client waits for at most ``wait`` of its neighbours that come
+before it and uses what they have trained in this very round; from the others it takes the models of the round's
+start. When enough clients vote that learning has settled, masks become sparser, again and again. DisPFL is the same
+without waiting and without pruning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from paceline.algorithms.base import Dropped, Model, Progress, Reading, World, apply, by_rows, require
+from paceline.algorithms.neighbourhoods import Neighbourhoods
+from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, average, masked
+from paceline.learn.recipe import LocalSGD
+from paceline.learn.sparsity import (
+    Sap,
+    agreed,
+    cosine_fraction,
+    counts,
+    detection,
+    prune,
+    pruning_rounds,
+    random_growth,
+    rigl,
+    votes,
+)
+from paceline.seeds import address
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruning:
+    """When masks become sparser, and how much (DA-8 ... DA-10)."""
+
+    target: float = 0.8
+    """The share of zeros at which a client stops (s*); not above the first sparsity: nobody prunes."""
+    threshold: float = 0.02
+    """A client votes for it when its detection score changes by less than this, relative to the first (delta_pr)."""
+    share: float = 0.5
+    """Votes that start it (delta_v)."""
+    delay: float = 0.0
+    """b of Eq. 6."""
+    scale: float = 1.3
+    """c of Eq. 6: the gaps between prunings shrink by it."""
+    norm: Literal["tensors", "global"] = "tensors"
+    """Of the detection score: as the reference code has it, or as Eq. 4 (DA-E6)."""
+    first: int | None = None
+    """The round t* itself, instead of a vote."""
+    sap: Sap = field(default_factory=Sap)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DADPFL:
+    """Peers that reuse what was trained in the same round."""
+
+    rounds: int = 100
+    neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
+    wait: int = 10
+    """At most so many neighbours are waited for (N); 0: everybody starts at once."""
+    rule: Literal["fastest", "lowest"] = "fastest"
+    """Those that finish first, or those with the lowest index as in the reference code (DA-E7)."""
+    decay: bool = False
+    """Let the wait cap fall to 0 step by step, as the reference code does (DA-E7)."""
+    sparsity: float = 0.5
+    """The share of zeros at the start (s_0)."""
+    spread: Spread = "erk"
+    same_masks: bool = False
+    """All clients begin with the same mask."""
+    pruning: Pruning = field(default_factory=Pruning)
+    regrow: float = 0.3
+    """alpha_0: the share of active weights that the first round moves; 0: masks stay."""
+    growth: Literal["gradient", "random"] = "gradient"
+    """Where weights grow: at the largest gradients of one batch (RigL), or anywhere (DisPFL's script)."""
+    accounting: Accounting = "full"
+    """Bytes of a model: with its mask where that is not known, or weights only, as in the paper's tables."""
+    local: LocalSGD = field(
+        default_factory=lambda: LocalSGD(lr=0.1, epochs=5, weight_decay=5e-4, schedule="exponential:0.998")
+    )
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        require(self.wait >= 0, f"wait is {self.wait}; it must be 0 or more")
+        require(0 <= self.sparsity < 1, f"sparsity is {self.sparsity}; wanted a share of zeros from 0 to below 1")
+        require(0 <= self.regrow <= 1, f"regrow is {self.regrow}; wanted a share from 0 to 1")
+        require(self.pruning.target < 1, f"pruning.target is {self.pruning.target}; wanted a share below 1")
+        self.neighbours.check(clients)
+
+    @property
+    def prunes(self) -> bool:
+        """Whether masks ever become sparser."""
+        return self.pruning.target > self.sparsity
+
+    @property
+    def observes(self) -> bool:
+        """How sparse models become is learned, and seconds and bytes depend on it."""
+        return self.prunes
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """Round by round, all clients side by side."""
+        swarm = Swarm(
+            world,
+            density=1.0 - self.sparsity,
+            spread=self.spread,
+            same_masks=self.same_masks,
+            accounting=self.accounting,
+        )
+        timing = Timing(self)
+        for round in range(self.rounds):
+            turn = Turn(world, round, self.neighbours, timing.prunes(round))
+            ends = await world.gather(self.peer(world, swarm, turn, client) for client in world.clients)
+            swarm.peers = [end.peer for end in ends]
+            await timing.detect(world, swarm, round, [end.trained for end in ends])
+            yield Progress([end.trained for end in ends], {"sparsity": swarm.mean_sparsity})
+
+    async def peer(self, world: World, swarm: Swarm, turn: Turn, client: int) -> End:
+        """One client's round: wait, average, train, prune, move the mask; one that goes away keeps what it had."""
+        own = swarm.peers[client]
+        try:
+            heard = await self.hear(world, swarm, turn, client)
+            start = average(own, heard)
+            trained = await world.train(client, start, self.local, mask=own.mask, flops=swarm.flops(own.counts))
+            end = End(client, await self.reshape(world, swarm, turn, client, own, trained), trained)
+        except Dropped:
+            end = End(client, own, own.weights)
+        turn.finish(end)
+        return end
+
+    async def hear(self, world: World, swarm: Swarm, turn: Turn, client: int) -> list[Peer]:
+        """DA-2 ... DA-5: wait for some of those before; take what they have now, and of the rest what they had."""
+        near = turn.near[client]
+        fresh = await self.wait_for(world, turn, client, [j for j in near if turn.order[j] < turn.order[client]])
+        return await swarm.hear(world, [(j, fresh.get(j, swarm.peers[j])) for j in near], client)
+
+    async def wait_for(self, world: World, turn: Turn, client: int, before: Sequence[int]) -> dict[int, Peer]:
+        """DA-3, DA-4: the first so many of these to finish; the rest counts as not waited for."""
+        cap = self.wait - (turn.round * (self.wait + 1)) // self.rounds if self.decay else self.wait
+        if self.rule == "lowest":
+            before = sorted(before, key=lambda j: turn.order[j])[:cap]
+        fresh: dict[int, Peer] = {}
+        waiting = {turn.ends[j] for j in before}
+        while waiting and len(fresh) < cap:
+            event = asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            done, waiting = await world.wait(client, event, lambda found: _latest(found[0]))
+            for end in sorted((task.result() for task in done), key=lambda end: turn.order[end.client]):
+                if len(fresh) < cap:
+                    fresh[end.client] = end.peer
+        return fresh
+
+    async def reshape(self, world: World, swarm: Swarm, turn: Turn, client: int, own: Peer, trained: Model) -> Peer:
+        """DA-10 ... DA-12: perhaps fewer weights, then as many elsewhere; in effect from the next round on."""
+        mask, kept = own.mask, own.counts
+        prunes = turn.prunes and swarm.sparsity(kept) < self.pruning.target
+        if prunes:
+            target = self.pruning.target
+            mask = by_rows(prune, trained, mask, slots=swarm.slots, rule=self.pruning.sap, target=target)
+            reading = Reading([mask], lambda values: tuple(counts(values[0][None], swarm.slots)[0].tolist()))
+            kept = await world.observe(reading)
+        fraction = cosine_fraction(self.regrow, turn.round, self.rounds)
+        if fraction:
+            mask = await self.move(world, swarm, turn, client, trained, mask, fraction)
+        if not prunes and not fraction:
+            return replace(own, weights=trained, support=own.mask)
+        return Peer(masked(trained, mask), mask, masked(own.mask, mask), kept, own.version + 1)
+
+    async def move(
+        self, world: World, swarm: Swarm, turn: Turn, client: int, trained: Model, mask: Model, fraction: float
+    ) -> Model:
+        """DA-11: drop the smallest weights, grow as many at the largest gradients of one batch, or anywhere."""
+        if self.growth == "gradient":
+            slope = await world.gradient(client, masked(trained, mask), self.local)
+            return by_rows(rigl, trained, mask, slope, slots=swarm.slots, fraction=fraction)
+        key = address(int(world.stream("growth", client, turn.round).integers(1 << 62)), "growth") >> 1
+
+        def grown(weights: Tensor, old: Tensor) -> Tensor:
+            keys = torch.tensor([key], device=weights.device)
+            return random_growth(weights[None], old[None], keys, swarm.slots, fraction)[0]
+
+        return apply(grown, trained, mask)
+
+
+@dataclass(frozen=True)
+class End:
+    """What a client has at the end of its round."""
+
+    client: int
+    peer: Peer
+    trained: Model
+    """As it was trained, before its mask moved: what is scored."""
+
+
+class Turn:
+    """One round: who hears whom, in which order, who has finished."""
+
+    def __init__(self, world: World, round: int, neighbours: Neighbourhoods, prunes: bool) -> None:
+        self.round = round
+        self.prunes = prunes
+        self.near = neighbours.draw(world, round)
+        self.order = [int(place) for place in world.stream("reuse order", round).permutation(len(world.clients))]
+        loop = asyncio.get_running_loop()
+        self.ends: list[asyncio.Future[End]] = [loop.create_future() for _ in world.clients]
+
+    def finish(self, end: End) -> None:
+        """A client has done its round."""
+        self.ends[end.client].set_result(end)
+
+
+class Timing:
+    """In which rounds masks become sparser (DA-8, DA-9); rounds are counted from 1 there and from 0 here."""
+
+    def __init__(self, settings: DADPFL) -> None:
+        self._settings = settings
+        self._rounds: frozenset[int] = frozenset()
+        self._scores: list[Tensor] = []
+        self._found = not settings.prunes
+        if settings.prunes and settings.pruning.first is not None:
+            self._set(settings.pruning.first)
+
+    def prunes(self, round: int) -> bool:
+        """Whether this round does."""
+        return round + 1 in self._rounds
+
+    def _set(self, first: int) -> None:
+        rule = self._settings.pruning
+        times = pruning_rounds(first, self._settings.rounds, delay=rule.delay, scale=rule.scale)
+        self._rounds, self._found, self._scores = frozenset(times), True, []
+
+    async def detect(self, world: World, swarm: Swarm, round: int, trained: Sequence[Model]) -> None:
+        """Ask all clients how far they have come; if enough find that it changes little, the times are set."""
+        if self._found:
+            return
+        rule = self._settings.pruning
+
+        def scores(values: Sequence[Tensor]) -> Tensor:
+            start, *models = values
+            slots, norm = swarm.space.slots, rule.norm
+            return torch.cat([detection(model[None], start.to(model), slots, norm).cpu() for model in models])
+
+        self._scores.append(await world.observe(Reading([swarm.start, *trained], scores)))
+        if len(self._scores) < 2:
+            return
+        first, before, now = self._scores[0], self._scores[-2], self._scores[-1]
+        for_it = votes(now, before, first, rule.threshold)
+        self._scores = [first, now]
+        if agreed(for_it, rule.share):
+            self._set(round + 1)
+            world.note(
+                f"{int(for_it.sum())} of {len(for_it)} clients vote for pruning in round {round + 1};"
+                f" rounds that prune: {', '.join(map(str, sorted(self._rounds))) or 'none is left'}",
+                first=round + 1,
+                rounds=sorted(self._rounds),
+            )
+
+
+def _latest(done: set[asyncio.Future[End]]) -> int:
+    """Of those that finished at one instant, any: the lowest."""
+    return min(task.result().client for task in done)

@@ -1,0 +1,127 @@
+"""DFedAvgM: clients train with momentum and average with their neighbours (Sun, Li and Wang, TPAMI 2022).
+
+Algorithm 1 sends models: x_i(t+1) = sum over l of w_il z_l(t), z being what was trained. Algorithm 2 sends quantised
+differences, q = Q(z - x), and adds them to the own model: x_i(t+1) = x_i(t) + sum over l of w_il q_l(t) (Eq. 7). Even
+with an exact Q that is another algorithm: the models themselves are never averaged. On quadratics clients then end at
+their own optima at best, and where the weights have an eigenvalue below 0 (a ring with a third each) they drift away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from paceline.algorithms.base import Dropped, Model, Progress, World, apply, by_rows, combine, packed, require
+from paceline.algorithms.gossip import (
+    Meeting,
+    draw_keys,
+    equal_shares,
+    metropolis_shares,
+    mixed,
+    noise,
+    rival_recipe,
+    train_and_meet,
+)
+from paceline.algorithms.neighbourhoods import Neighbourhoods
+from paceline.learn.recipe import LocalSGD
+
+
+@dataclass(frozen=True, kw_only=True)
+class DFedAvgM:
+    """All clients in every round, each with its neighbours of that round."""
+
+    rounds: int = 100
+    neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
+    """Equal weights where they are random and in one direction; Metropolis's on a fixed graph."""
+    bits: int | None = 16
+    """Bits of every number of a difference (Algorithm 2); 16 halves the traffic, as in DA-DPFL's comparison, whose
+    code sends half-precision floats. None: whole models (Algorithm 1)."""
+    rounding: Literal["stochastic", "nearest"] = "stochastic"
+    """How numbers are rounded to a multiple of the step; stochastic has no bias."""
+    base: Literal["start", "trained"] = "start"
+    """What the differences are added to: the model of the round's start (Eq. 7), or the trained one, as DA-DPFL's
+    code does; a client's own difference then counts once more."""
+    local: LocalSGD = field(default_factory=lambda: rival_recipe(momentum=0.9))
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        require(
+            self.bits is None or 2 <= self.bits <= 16,
+            f"bits is {self.bits}; wanted 2 to 16, or none for whole models",
+        )
+        self.neighbours.check(clients)
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """Train, send, mix."""
+        models = [world.initial_model() for _ in world.clients]
+        for round in range(self.rounds):
+            try:
+                met = await self.meet(world, round, models)
+            except Dropped:  # nobody is left
+                return
+            trained, models = met.scored(models), self.mix(world, round, met, models)
+            yield Progress(trained, {"clients": len(met.trained)})
+
+    async def meet(self, world: World, round: int, models: Sequence[Model]) -> Meeting:
+        """One round's training and transfers."""
+        keys = draw_keys(world, "dfedavgm", round)
+
+        def pack(client: int, trained: Model) -> Model:
+            if self.bits is None:
+                return trained
+            return quantised(trained - models[client], self.bits, keys[client], self.rounding)
+
+        return await train_and_meet(world, self.neighbours.draw(world, round), models, self.local, pack)
+
+    def mix(self, world: World, round: int, met: Meeting, models: Sequence[Model]) -> list[Model]:
+        """Every client's model for the next round."""
+        after = list(models)
+        for client, row in shares(self.neighbours, world, round, met).items():
+            average = mixed(row, met.heard[client])
+            if self.bits is None:
+                after[client] = average
+            else:
+                base = models[client] if self.base == "start" else met.trained[client]
+                after[client] = combine([(1.0, base), (1.0, average)])
+        return after
+
+
+def shares(neighbours: Neighbourhoods, world: World, round: int, met: Meeting) -> dict[int, dict[int, float]]:
+    """Who weighs whom how much."""
+    if neighbours.graph == "random":
+        return equal_shares(met.heard)
+    return metropolis_shares(neighbours.draw(world, round), met.heard)
+
+
+def quantised(
+    difference: Model, bits: int, key: int, rounding: Literal["stochastic", "nearest"] = "stochastic"
+) -> Model:
+    """A model in multiples of a step that fits its largest number; on the wire, the step and so many bits each."""
+    if rounding == "nearest":
+        small = by_rows(_to_nearest, difference, bits=bits)
+    else:
+        small = apply(partial(_at_random, bits=bits, key=key), difference)
+    return packed(small, difference.space.size * bits / 8 + 4)
+
+
+def _to_nearest(x_CP: Tensor, *, bits: int) -> Tensor:
+    step_C1 = _step(x_CP, bits)
+    return (x_CP / step_C1).round_().mul_(step_C1)
+
+
+def _at_random(x_P: Tensor, *, bits: int, key: int) -> Tensor:
+    """Up with the probability that makes the mean right."""
+    step_1, most = _step(x_P, bits), 2 ** (bits - 1) - 1
+    return (x_P / step_1).add_(noise(key, x_P)).floor_().clamp_(-most, most).mul_(step_1)
+
+
+def _step(x: Tensor, bits: int) -> Tensor:
+    largest = x.abs().amax(dim=-1, keepdim=True)
+    step: Tensor = largest / (2 ** (bits - 1) - 1)
+    return step.clamp(min=torch.finfo(x.dtype).tiny)

@@ -1,0 +1,90 @@
+"""GossipFL: clients meet in pairs and average a random part of their weights (Tang et al., TPDS 2022).
+
+In every round all draw the same random mask from a shared seed, so that only the values under it travel. A pair puts
+the mean of both where the mask is and keeps the rest. Whom to meet is drawn at random here, the variant that DA-DPFL
+compares with; the paper can also choose partners by their bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from paceline.algorithms.base import Dropped, Model, Progress, World, by_rows, packed, require
+from paceline.algorithms.gossip import Meeting, equal_shares, mixed, noise, rival_recipe, train_and_meet
+from paceline.algorithms.neighbourhoods import matching
+from paceline.learn.recipe import LocalSGD
+
+
+@dataclass(frozen=True, kw_only=True)
+class GossipFL:
+    """All clients in every round, in groups that are drawn anew."""
+
+    rounds: int = 100
+    group: int = 2
+    """Clients that meet: 2 is the paper's matching; DA-DPFL's code has groups of M+1, so that all rivals have as many
+    neighbours. Those that are left over join a group each; with pairs, one that is left over stays alone."""
+    density: float = 0.5
+    """Every weight travels with this probability. The bytes that are booked are the mean; how many the mask really
+    covers is off by a share of about 1/sqrt(weights)."""
+    local: LocalSGD = field(default_factory=rival_recipe)
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        require(2 <= self.group <= clients, f"group is {self.group}; with {clients} clients wanted 2 to {clients}")
+        require(0 < self.density <= 1, f"density is {self.density}; wanted a share above 0 and at most 1")
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """Train, meet, average under the mask."""
+        models = [world.initial_model() for _ in world.clients]
+        for round in range(self.rounds):
+            groups = self.groups(world, round)
+            try:
+                met = await self.meet(world, groups, models)
+            except Dropped:  # nobody is left
+                return
+            trained = met.scored(models)
+            key = int(world.stream("gossipfl", "mask", round).integers(2**63))
+            models = self.average(met, trained, key)
+            yield Progress(trained, {"clients": len(met.trained)})
+
+    def groups(self, world: World, round: int) -> list[tuple[int, ...]]:
+        """Who meets whom; every client is in one group at most."""
+        if self.group == 2:
+            return list(matching(world, round))
+        order = [int(k) for k in world.stream("matching", round).permutation(len(world.clients))]
+        whole = len(order) // self.group
+        groups = [order[k * self.group : (k + 1) * self.group] for k in range(whole)]
+        for k, extra in enumerate(order[whole * self.group :]):
+            groups[k % whole].append(extra)
+        return [tuple(group) for group in groups]
+
+    async def meet(self, world: World, groups: Sequence[Sequence[int]], models: Sequence[Model]) -> Meeting:
+        """One round's training and transfers."""
+        hears: list[list[int]] = [[] for _ in world.clients]
+        for group in groups:
+            for client in group:
+                hears[client] = [other for other in group if other != client]
+
+        def pack(client: int, trained: Model) -> Model:
+            return packed(trained, self.density * trained.space.nbytes)
+
+        return await train_and_meet(world, hears, models, self.local, pack)
+
+    def average(self, met: Meeting, trained: Sequence[Model], key: int) -> list[Model]:
+        """The group's mean where the mask is, the own weights elsewhere."""
+        after = list(trained)
+        for client, row in equal_shares(met.heard).items():
+            if len(row) > 1:
+                centre = mixed(row, met.heard[client])
+                after[client] = by_rows(under_mask, trained[client], centre, key=key, density=self.density)
+        return after
+
+
+def under_mask(own_CP: Tensor, centre_CP: Tensor, *, key: int, density: float) -> Tensor:
+    """Replace what the shared mask of this key covers."""
+    return torch.where(noise(key, own_CP) < density, centre_CP, own_CP)

@@ -1,0 +1,134 @@
+"""Clients with sparse models of their own: what each has, what it costs to train and to send, who knows which mask.
+
+Masks and weights are promises; how many weights each layer has is known to the schedule, because seconds and bytes
+depend on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from paceline.algorithms.base import Dropped, Model, World, apply, packed
+from paceline.learn.space import Slot
+from paceline.learn.sparsity import layer_counts, maskable, masked_mean, random_masks, sparse_flops, wire_bytes
+from paceline.seeds import address
+
+Accounting = Literal["full", "weights"]
+Spread = Literal["erk", "uniform"]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One client's sparse model."""
+
+    weights: Model
+    mask: Model
+    """What it trains next."""
+    support: Model
+    """Where its weights are that others may average: positions that have just grown have none yet (DA-5)."""
+    counts: tuple[int, ...]
+    """Active weights by layer."""
+    version: int = 0
+    """How often its mask has changed."""
+
+
+class Swarm:
+    """All clients' sparse models, and their costs."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        density: float,
+        spread: Spread = "erk",
+        same_masks: bool = False,
+        accounting: Accounting = "full",
+    ) -> None:
+        start = world.initial_model()
+        self.space = start.space
+        self.slots: tuple[Slot, ...] = maskable(self.space)
+        self.start = start
+        self._accounting = accounting
+        self._known: dict[tuple[int, int], int] = {}
+        self._flops: dict[tuple[int, ...], float] = {}
+        self._bytes: dict[tuple[tuple[int, ...], bool], float] = {}
+        counts = tuple(layer_counts(self.slots, density, spread))
+        masks = [self._first_mask(world, 0 if same_masks else client, counts) for client in world.clients]
+        self.peers = [Peer(apply(_times, start, mask), mask, mask, counts) for mask in masks]
+
+    def _first_mask(self, world: World, client: int, counts: tuple[int, ...]) -> Model:
+        key = address(int(world.stream("masks").integers(1 << 62)), "mask")
+
+        def draw(like: Tensor) -> Tensor:
+            return random_masks(self.space, self.slots, counts, key, [client])[0].to(like.device)
+
+        return apply(draw, self.start)
+
+    # -- costs ------------------------------------------------------------------------------------------------------
+
+    def flops(self, counts: tuple[int, ...]) -> float:
+        """Of one sample's forward pass."""
+        if counts not in self._flops:
+            self._flops[counts] = float(sparse_flops(self.space, torch.tensor([counts]), self.slots)[0])
+        return self._flops[counts]
+
+    def sparsity(self, counts: tuple[int, ...]) -> float:
+        """The share of zeros among the weights that can be masked (DA-E2)."""
+        return 1.0 - sum(counts) / sum(slot.stop - slot.start for slot in self.slots)
+
+    @property
+    def mean_sparsity(self) -> float:
+        """Over all clients."""
+        return sum(self.sparsity(peer.counts) for peer in self.peers) / len(self.peers)
+
+    def size(self, counts: tuple[int, ...], *, changed: bool) -> float:
+        """Bytes of a model on the wire, with its mask if the receiver does not know it."""
+        if (counts, changed) not in self._bytes:
+            found = wire_bytes(
+                self.space, torch.tensor([counts]), self.slots, changed=changed, accounting=self._accounting
+            )
+            self._bytes[counts, changed] = float(found[0])
+        return self._bytes[counts, changed]
+
+    # -- averaging ---------------------------------------------------------------------------------------------------
+
+    async def fetch(self, world: World, peer: Peer, source: int, target: int) -> Peer | None:
+        """A neighbour's model, and its mask unless it is known; None if either end has gone."""
+        changed = self._known.get((source, target)) != peer.version
+        try:
+            await world.send(packed(peer.weights, self.size(peer.counts, changed=changed)), source, target)
+        except Dropped:
+            return None
+        self._known[source, target] = peer.version
+        return peer
+
+    async def hear(self, world: World, others: Sequence[tuple[int, Peer]], client: int) -> list[Peer]:
+        """Fetch several side by side; who waits for whom here is the links' business, not a barrier's."""
+        answers = await asyncio.gather(*[self.fetch(world, peer, source, client) for source, peer in others])
+        return [answer for answer in answers if answer is not None]
+
+
+def average(own: Peer, others: Sequence[Peer]) -> Model:
+    """DA-6: the mean of those who have a weight, under one's own mask; 0 where nobody has."""
+    everyone = [own, *others]
+
+    def mean(mask: Tensor, *rest: Tensor) -> Tensor:
+        half = len(rest) // 2
+        return masked_mean(rest[:half], rest[half:], mask)
+
+    return apply(mean, own.mask, *[peer.weights for peer in everyone], *[peer.support for peer in everyone])
+
+
+def _times(values: Tensor, mask: Tensor) -> Tensor:
+    return values * mask
+
+
+def masked(model: Model, mask: Model) -> Model:
+    """A model's weights where the mask has ones."""
+    return apply(_times, model, mask)

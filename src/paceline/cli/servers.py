@@ -1,0 +1,206 @@
+"""``paceline plan servers``: how many servers, and linked how."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from paceline.errors import SettingError
+
+if TYPE_CHECKING:
+    from paceline.papers.servers import Candidate, Plan
+
+HELP = (
+    "How many servers, and linked how: time per round, traffic and consensus of P-FedAvg on several overlays.\n\n"
+    "The time of a round is given by the paper's formula (PF-10: the server's share, the client's own link, the"
+    " longest training and the slowest link between servers, one after the other) and in an event simulation of"
+    " P-FedAvg on links shared fairly, where a transfer is as fast as its slower end. One server is FedAvg.\n\n"
+    "The best is the one with the least time per round times rounds needed. These are, for as many of FedAvg,"
+    " 1 - d + d g, with d the --drift and g = (128/p² + 64/p + 4/K) / (192 + 4/K₀) from the paper's Theorem 2: p is"
+    " the consensus rate of the overlay, K the clients of a round and K₀ those asked for. The theorem is a bound, and"
+    " d a guess: see between which values the recommendation holds."
+)
+MLP = 13.0
+"""Megabits of PF's MLP 784-512-10."""
+
+
+def servers_command(
+    clients: Annotated[int, typer.Option("--clients", "-n", help="Clients there are.")] = 1000,
+    participants: Annotated[
+        int, typer.Option("--participants", "-k", help="Clients that take part in a round, at all servers together.")
+    ] = 36,
+    megabits: Annotated[
+        float | None, typer.Option("--megabits", help="Size of a model in Mbit.", show_default=f"{MLP:g}")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Instead of --megabits: a model such as mlp:512 or resnet18.")
+    ] = None,
+    dataset: Annotated[str, typer.Option("--dataset", help="What --model is for.")] = "mnist",
+    client_mbps: Annotated[
+        str, typer.Option("--client-mbps", help="Rate of a client's link, both ways, or UP,DOWN as in 5,20.")
+    ] = "10",
+    server_mbps: Annotated[
+        float, typer.Option("--server-mbps", help="What a server's clients share, each way (b); inf: unlimited.")
+    ] = 100.0,
+    node_mbps: Annotated[
+        float, typer.Option("--node-mbps", help="What a server's links to servers share, each way (B); or inf.")
+    ] = 100.0,
+    link_mbps: Annotated[
+        float, typer.Option("--link-mbps", help="Rate of a link between two servers, each way (A); or inf.")
+    ] = 820.0,
+    compute: Annotated[float, typer.Option("--compute", help="Mean seconds that a client trains.")] = 1.0,
+    spread: Annotated[
+        float, typer.Option("--spread", help="Their spread from visit to visit, as a share; 0 to 0.5.")
+    ] = 0.0,
+    topology: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topology",
+            "-t",
+            help="complete, torus, ring, tree, hypercube, star or barbell, tried with every number of servers; or one"
+            " overlay such as torus:3x5, regular:20,4 or a file. Repeat it for several.",
+            show_default="all but barbell",
+        ),
+    ] = None,
+    servers: Annotated[
+        list[int] | None,
+        typer.Option("--servers", "-m", help="Repeat it for several.", show_default="1, 4, 9, 16, 25"),
+    ] = None,
+    weights: Annotated[
+        str, typer.Option("--weights", "-w", help="optimal, constant, metropolis, uniform or random.")
+    ] = "optimal",
+    drift: Annotated[
+        float,
+        typer.Option("--drift", help="Share of the error, at p = 1, that grows as servers agree less; 0 to 1."),
+    ] = 0.1,
+    closed_form: Annotated[
+        bool, typer.Option("--closed-form", help="Formulas only, at once; nothing is simulated.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+) -> None:
+    """All candidates by formula and simulated, and which to choose."""
+    # networkx is imported here and not above: help should not wait for it.
+    from paceline.papers.servers import SERVERS, TOPOLOGIES, Demand, plan_servers
+
+    up, down = _both_ways(client_mbps)
+    demand = Demand(
+        clients=clients,
+        participants=participants,
+        megabits=_megabits(megabits, model, dataset),
+        client_up=up,
+        client_down=down,
+        server=server_mbps,
+        node=node_mbps,
+        link=link_mbps,
+        compute=compute,
+        spread=spread,
+        weights=weights,
+        drift=drift,
+    )
+    found = plan_servers(demand, topology or TOPOLOGIES, servers or SERVERS, simulate=not closed_form)
+    if as_json:
+        typer.echo(json.dumps(_tree(found), indent=2))
+    else:
+        _print(found)
+
+
+def _both_ways(text: str) -> tuple[float, float]:
+    try:
+        rates = [float(part) for part in text.split(",")]
+    except ValueError:
+        rates = []
+    if not 1 <= len(rates) <= 2:
+        raise SettingError(f"--client-mbps is {text!r}; give one rate in Mbit/s, as in 10, or UP,DOWN as in 5,20")
+    return rates[0], rates[-1]
+
+
+def _megabits(given: float | None, model: str | None, dataset: str) -> float:
+    if model is None:
+        return MLP if given is None else given
+    if given is not None:
+        raise SettingError("--megabits and --model both give the size of a model; leave one of the two out")
+    from paceline.data.registry import parse_name
+    from paceline.worlds.problem import make_space
+
+    spec, _ = parse_name(dataset)
+    return make_space(model, spec.shape, spec.classes, "float32").nbytes * 8 / 1e6
+
+
+def _tree(plan: Plan) -> dict[str, Any]:
+    from paceline.papers.servers_reasons import explain
+
+    demand = {key: None if value == math.inf else value for key, value in asdict(plan.demand).items()}
+    return {
+        "demand": demand,
+        "candidates": [_leaf(one) for one in plan.candidates],
+        "skipped": [asdict(one) for one in plan.skipped],
+        "recommendation": {"name": plan.best.name, "reasons": explain(plan)},
+    }
+
+
+def _leaf(one: Candidate) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "servers": one.servers,
+        "clients": one.clients,
+        "time_closed_form": one.time_closed_form,
+        "time_simulated": one.time_simulated,
+        "time_simulated_error": None if one.time_simulated is None else one.time_error,
+        "parts": asdict(one.parts),
+        "peak_bytes": one.peak_bytes,
+        "total_bytes": one.total_bytes,
+        "p": one.p,
+        "degree": one.degree,
+        "diameter": one.graph.diameter,
+        "edge_connectivity": one.graph.edge_connectivity,
+        "disconnection_tolerance": one.graph.disconnection_tolerance,
+        "rounds_factor": one.rounds_factor,
+        "score": one.score,
+    }
+
+
+def _print(plan: Plan) -> None:
+    from paceline.papers.servers_reasons import explain
+
+    console = Console(highlight=False)
+    simulated = any(one.time_simulated is not None for one in plan.candidates)
+    titles = ["M", "clients", "p", "round,\nformula", *(["round,\nsimulated"] if simulated else [])]
+    titles += ["peak\ntraffic", "total\ntraffic", "links\nmay fail", "dia-\nmeter", "rounds", "time to\naccuracy"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("\noverlay", no_wrap=True)
+    for title in titles:
+        table.add_column(title if "\n" in title else f"\n{title}", justify="right", no_wrap=True)
+    for one in plan.candidates:
+        table.add_row(*_cells(one, plan.one, simulated=simulated), style="bold" if one is plan.best else "")
+    console.print(table)
+    if plan.skipped:
+        left = "; ".join(f"{one.name} ({one.reason})" for one in plan.skipped)
+        console.print(f"Left out: {left}.", markup=False, style="dim")
+    for line in explain(plan):
+        console.print(line, markup=False)
+
+
+def _cells(one: Candidate, alone: Candidate, *, simulated: bool) -> list[str]:
+    from paceline.report.text import MISSING, size
+
+    seconds = [one.time_closed_form, *([one.time_simulated] if simulated else [])]
+    single = one.servers == 1
+    return [
+        f"{one.name}, FedAvg" if single else one.name,
+        str(one.servers),
+        str(one.clients),
+        f"{one.p:.3f}",
+        *(MISSING if value is None else f"{value:.4g} s" for value in seconds),
+        size(one.peak_bytes),
+        size(one.total_bytes),
+        MISSING if single else str(one.graph.disconnection_tolerance),
+        MISSING if single else str(one.graph.diameter),
+        f"x{one.rounds_factor:.3g}",
+        f"x{one.score / alone.score:.3g}",
+    ]
