@@ -249,13 +249,14 @@ def test_what_the_paper_says_of_capacities():
     assert ok["time of complete / torus, slowest servers"] is False
 
 
-def test_topologies_that_never_arrive_are_not_judged():
-    times = capacities((10, 10, 10, 10, 10), (10, 10, 10, 10, 10))
+def test_a_topology_that_does_not_arrive_is_the_slowest():
+    times = capacities((10, 10.2, 12, 15, 20), (30, 12, 13, 15, 40))
     for arrived in ({}, {1: 10.0}):  # nobody, or not everybody
         times["edge", 1]["barbell"] = arrived
         rows = capacity_rows("here", times)
-        assert [row.ok for row in rows] == [None] * len(rows)
-        assert "barbell inf" in rows[0].ours
+        assert "barbell inf" in rows[0].ours and verdicts(rows)["barbell slowest"] is True
+    times["edge", 1] = {name: {} for name in times["edge", 1]}
+    assert all(row.ok is None for row in capacity_rows("here", times))
 
 
 def test_intervals_and_their_verdicts():

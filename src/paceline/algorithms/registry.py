@@ -17,6 +17,7 @@ from paceline.algorithms.dpsgd import DPSGD
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff
 from paceline.algorithms.feddf import FedDF
+from paceline.algorithms.feddst import FedDST
 from paceline.algorithms.gossipfl import GossipFL
 from paceline.algorithms.hierfavg import HierFAVG
 from paceline.algorithms.mifa import MIFA
@@ -56,6 +57,7 @@ ALGORITHMS: dict[str, Named] = {
         "sparse personal models of fixed sparsity, all clients in parallel (ICML 2022)",
     ),
     "ditto": Named(Ditto, "a personal model beside the global one, pulled towards it (Li et al. 2021)"),
+    "feddst": Named(FedDST, "one sparse model whose mask clients move and the server decides (Bibikar et al. 2022)"),
     "gossipfl": Named(GossipFL, "random pairs average what a shared mask covers (Tang et al. 2022)"),
     "dfedavgm": Named(DFedAvgM, "momentum, quantised differences to neighbours (Sun et al. 2022)"),
     "dfedsam": Named(DFedSAM, "sharpness-aware local training, neighbours averaged (Shi et al. 2023)"),

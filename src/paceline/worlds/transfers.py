@@ -43,22 +43,26 @@ class Transfers:
         self._uplink: dict[int, float] = {}
         self._downlink: dict[int, float] = {}
         self._lanes = Lanes()
+        self._network = fleet.network
+        self._safe = fleet.failures.none
         self._alarms: dict[float, asyncio.Future[None]] = {}
         self._flows = Flows(loop, fleet.network) if fleet.network is not None else None
 
     async def carry(self, source: int, target: int, size: float, round: int) -> None:
         """Move so many bytes; ``Dropped`` or ``Severed`` where an end or the link fails before they are over."""
         now = self._loop.time()
-        failing = math.inf if self._fleet.failures.none else self._failing(source, target)
+        failing = math.inf if self._safe else self._failing(source, target)
         if failing <= now:
             raise self._broken(source, target)
-        route = self._fleet.network.route(source, target) if self._fleet.network is not None else None
+        route = self._network.route(source, target) if self._network is not None else None
         start, late = self._meeting(source, target, now, queues=route is None)
         if start >= failing:
             await self._loop.at(failing)
             raise self._broken(source, target)
         if route is None:
-            moved = await self._alone(source, target, size, now, start, failing)
+            moved = self._alone(source, target, size, now, start, failing)
+            if moved.end > now:
+                await self._loop.at(moved.end)
         else:
             moved = await self._shared(route, source, target, size, now, start, failing)
         waiting = target if late == source else source
@@ -72,7 +76,7 @@ class Transfers:
 
     # -- two kinds of transfers ---------------------------------------------------------------------------------
 
-    async def _alone(self, source: int, target: int, size: float, now: float, start: float, failing: float) -> Moved:
+    def _alone(self, source: int, target: int, size: float, now: float, start: float, failing: float) -> Moved:
         """At the rate of its two ends, whatever else is on its way."""
         seconds, joules = self._fleet.links.cost(source, target, size, start)
         end = start + seconds
@@ -82,8 +86,6 @@ class Transfers:
         lanes = (0, 0)
         if end > start:
             lanes = self._occupy(source, target, now, end)
-        if end > now:
-            await self._loop.at(end)
         return Moved(end, size, joules, lanes)
 
     async def _shared(

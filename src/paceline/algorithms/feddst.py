@@ -1,0 +1,166 @@
+"""FedDST: one sparse model for all, whose mask clients move and a server decides (Bibikar et al., AAAI 2022).
+
+A round is FedAvg's with a sparse model: the clients drawn train under the server's mask. Every ``interval`` rounds
+each of them also moves its own mask: the smallest weights go, as many grow where the gradient of one batch is
+largest. The server averages every weight over the samples of those who have it. Together they have more weights than
+the model may, so it keeps, layer by layer, as many of the largest averages as there were before (all as in the
+authors' ``dst.py``). That is how clients vote: who drops a weight has no part in its average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from paceline.algorithms.base import Dropped, Model, Progress, World, apply, by_rows, draw_clients, packed, require
+from paceline.algorithms.gossip import rival_recipe
+from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, masked
+from paceline.learn.recipe import LocalSGD
+from paceline.learn.space import Slot
+from paceline.learn.sparsity import cosine_fraction, counts, rigl
+from paceline.learn.sparsity.layout import Order
+
+
+class Update(NamedTuple):
+    """What a client sends back."""
+
+    weights: Model
+    mask: Model
+    samples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedDST:
+    """A server, some clients a round, one sparse model."""
+
+    rounds: int = 100
+    participants: int = 10
+    """Clients drawn in a round."""
+    sparsity: float = 0.5
+    """The share of zeros, from the start to the end."""
+    spread: Spread = "erk"
+    interval: int = 10
+    """Rounds from one readjustment to the next (1, 5, 10 or 20 in DA-DPFL's comparison), beginning with the second
+    round, as in the authors' code."""
+    fraction: float = 0.5
+    """The share of active weights that a readjustment moves at first; it falls to 0 by a cosine. This is the default
+    of the authors' code; their command for CIFAR-10 has 0.01."""
+    last: int | None = None
+    """The round in which it comes to 0; half of all rounds unless given."""
+    before: int | None = None
+    """Epochs before a readjustment; the rest of ``local.epochs`` then trains what has grown. All unless given, as in
+    the authors' code: grown weights are 0 when the server looks, and take the places that all have dropped."""
+    accounting: Accounting = "full"
+    """Bytes of a model: with its mask where that is not known, or weights only, as in DA-DPFL's tables."""
+    local: LocalSGD = field(default_factory=rival_recipe)
+
+    def check(self, clients: int) -> None:
+        """Refuse what cannot be."""
+        for name in ("rounds", "interval"):
+            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
+        for name in ("last", "before"):
+            given = getattr(self, name)
+            require(given is None or given >= 1, f"{name} is {given}; wanted 1 or more, or none")
+        require(
+            1 <= self.participants <= clients,
+            f"participants is {self.participants}; with {clients} clients wanted 1 to {clients}",
+        )
+        require(0 <= self.sparsity < 1, f"sparsity is {self.sparsity}; wanted a share of zeros from 0 to below 1")
+        require(0 <= self.fraction <= 1, f"fraction is {self.fraction}; wanted a share from 0 to 1")
+
+    def moved(self, round: int) -> float:
+        """The share of weights that this round moves; 0 in most."""
+        last = max(1, self.rounds // 2) if self.last is None else self.last
+        due = (round - 1) % self.interval == 0 and round < last
+        return cosine_fraction(self.fraction, round, last) if due else 0.0
+
+    async def run(self, world: World) -> AsyncIterator[Progress]:
+        """Round by round."""
+        swarm = Swarm(
+            world, density=1.0 - self.sparsity, spread=self.spread, same_masks=True, accounting=self.accounting
+        )
+        peer = swarm.peers[0]
+        known: dict[int, int] = {}
+        for round in range(self.rounds):
+            try:
+                await world.reach(*world.clients)
+            except Dropped:  # nobody is left
+                return
+            drawn = draw_clients(world, self.participants, "feddst", "draw", round)
+            share = self.moved(round)
+            answers = await world.gather(self.visit(world, swarm, client, peer, share, known) for client in drawn)
+            updates = [answer for answer in answers if answer is not None]
+            if updates:
+                peer = aggregate(peer, updates, swarm.slots, moved=share > 0)
+            yield Progress(peer.weights, {"uploads": len(updates), "sparsity": swarm.sparsity(peer.counts)})
+
+    async def visit(
+        self, world: World, swarm: Swarm, client: int, peer: Peer, share: float, known: dict[int, int]
+    ) -> Update | None:
+        """Download, train, upload; masks travel where they are news. A client that leaves is not waited for."""
+        size = swarm.size(peer.counts, changed=known.get(client) != peer.version)
+        try:
+            start = await world.send(packed(peer.weights, size), world.server, client)
+            known[client] = peer.version
+            weights, mask = await self.train(world, swarm, client, replace(peer, weights=start), share)
+            size = swarm.size(peer.counts, changed=share > 0)
+            return Update(await world.send(packed(weights, size), client, world.server), mask, world.samples(client))
+        except Dropped:
+            return None
+
+    async def train(self, world: World, swarm: Swarm, client: int, peer: Peer, share: float) -> tuple[Model, Model]:
+        """Local training, its mask moved on the way where it is time for that; the weights and their mask."""
+        flops = swarm.flops(peer.counts)
+        first, rest = self.parts(share)
+        weights = await world.train(client, peer.weights, first, mask=peer.mask, flops=flops)
+        if not share:
+            return weights, peer.mask
+        slope = await world.gradient(client, weights, self.local)
+        mask = by_rows(rigl, weights, peer.mask, slope, slots=swarm.slots, fraction=share)
+        weights = masked(weights, mask)
+        if rest is not None:
+            weights = await world.train(client, weights, rest, mask=mask, flops=flops)
+        return weights, mask
+
+    def parts(self, share: float) -> tuple[LocalSGD, LocalSGD | None]:
+        """The recipe before a readjustment and after it; recipes in steps are readjusted at their end."""
+        epochs = self.local.epochs or 1
+        if not share or self.before is None or self.local.steps is not None or self.before >= epochs:
+            return self.local, None
+        return replace(self.local, epochs=self.before), replace(self.local, epochs=epochs - self.before)
+
+
+def aggregate(peer: Peer, updates: Sequence[Update], slots: Sequence[Slot], *, moved: bool) -> Peer:
+    """The server's next model: the average of those who have a weight, as many weights a layer as before."""
+    samples = tuple(float(update.samples) for update in updates)
+    weights, masks = [update.weights for update in updates], [update.mask for update in updates]
+    centre = apply(partial(_mean, samples=samples), *weights, *masks)
+    if not moved:
+        return replace(peer, weights=centre)
+    mask = apply(partial(_largest, slots=tuple(slots), kept=peer.counts), centre, *masks)
+    return Peer(masked(centre, mask), mask, mask, peer.counts, peer.version + 1)
+
+
+def _mean(*values: Tensor, samples: Sequence[float]) -> Tensor:
+    """Weighted by samples over those whose mask has the weight; 0 where nobody has it."""
+    total, count = torch.zeros_like(values[0]), torch.zeros_like(values[0])
+    for number, weights, mask in zip(samples, values[: len(samples)], values[len(samples) :], strict=True):
+        total.addcmul_(weights, mask, value=number)
+        count.add_(mask, alpha=number)
+    return total.div_(torch.where(count > 0, count, 1.0))
+
+
+def _largest(centre: Tensor, *masks: Tensor, slots: Sequence[Slot], kept: Sequence[int]) -> Tensor:
+    """Of the weights that somebody has, the so many largest of each layer; of equal ones the highest index."""
+    mask_1P = torch.stack(masks).amax(dim=0)[None]
+    found = counts(mask_1P, slots)
+    for place, slot in enumerate(slots):
+        lost_1 = found[:, place] - kept[place]
+        dropped = Order(mask_1P, slot).smallest(centre[None], mask_1P, lost_1)
+        mask_1P[:, slot.start : slot.stop].sub_(dropped.to(mask_1P.dtype))
+    return mask_1P[0]
