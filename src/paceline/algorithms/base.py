@@ -133,8 +133,11 @@ class World(Protocol):
         """How long a visit with this recipe takes, in probes of that client."""
         ...
 
-    async def send(self, model: Model, source: int, target: int) -> Model:
-        """Move a model; takes the links' time."""
+    async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
+        """Move a model; takes the links' time.
+
+        Where a link is busy, the end whose link is free waits, unless ``waits`` says that it has other things to do.
+        """
         ...
 
     async def work(self, site: int, flops: float) -> None:

@@ -108,7 +108,7 @@ class Overlay:
 
     async def _deliver(self, node: int, other: int, round: int, model: Model) -> None:
         try:
-            arrived = await self.world.send(model, self.sites[node], self.sites[other])
+            arrived = await self.world.send(model, self.sites[node], self.sites[other], waits=False)
         except Dropped:  # who waits for it has been told
             return
         self._settle(other, node, round, arrived)
@@ -214,7 +214,7 @@ class Overlay:
                 self._settle(target, source, round, None)
                 return
             try:
-                model = await self.world.send(model, self.sites[at], self.sites[path[1]])
+                model = await self.world.send(model, self.sites[at], self.sites[path[1]], waits=False)
             except Dropped:
                 await self.world.settled()  # until this failure is known here, too
                 at = at if at in self.living else source

@@ -102,7 +102,9 @@ class Swarm:
         """A neighbour's model, and its mask unless it is known; None if either end has gone."""
         changed = self._known.get((source, target)) != peer.version
         try:
-            await world.send(packed(peer.weights, self.size(peer.counts, changed=changed)), source, target)
+            await world.send(
+                packed(peer.weights, self.size(peer.counts, changed=changed)), source, target, waits=False
+            )
         except Dropped:
             return None
         self._known[source, target] = peer.version

@@ -58,6 +58,7 @@ SPEEDUP = "paceline.papers.pfedavg_speedup"
 ITERATIONS = "paceline.papers.pfedavg_times"
 DADPFL = "DA-DPFL, TNNLS"
 PEERS = "paceline.papers.dadpfl_theory"
+SPARSER = "paceline.papers.dadpfl_trained"
 BOTH = ("small", "paper")
 THREE = ("small", "middle", "paper")
 """Where the paper's own size takes hours on one GPU, a middle one takes minutes."""
@@ -95,6 +96,11 @@ _ENTRIES = (
     Entry("dadpfl-fig3", "cost in time and energy over θ", DADPFL, "paceline.papers.dadpfl_energy:fig3"),
     Entry("dadpfl-fig8", "the share of clients that start at once", DADPFL, f"{PEERS}:fig8"),
     Entry("dadpfl-fig9", "the mean longest wait over neighbours", DADPFL, f"{PEERS}:fig9"),
+    Entry("dadpfl-table1", "accuracy and costs of nine methods, Dir and Pat", DADPFL, f"{SPARSER}:table1", THREE),
+    Entry("dadpfl-table3", "six methods on a ring and a complete graph", DADPFL, f"{SPARSER}:table3", THREE),
+    Entry("dadpfl-fig5", "accuracy and time over the neighbours M", DADPFL, f"{SPARSER}:fig5", THREE),
+    Entry("dadpfl-fig6", "long runs to 80 % zeros, by thresholds", DADPFL, f"{SPARSER}:fig6", THREE),
+    Entry("dadpfl-fig7", "accuracy over the wait cap N", DADPFL, f"{SPARSER}:fig7", THREE),
 )
 REPRODUCTIONS: dict[str, Entry] = {entry.id: entry for entry in _ENTRIES}
 

@@ -253,10 +253,10 @@ class Simulation:
         self.pending.append(weakref.ref(promise))
         return promise
 
-    async def send(self, model: Model, source: int, target: int) -> Model:
+    async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
         """Move a model over the links of both ends."""
         now = self.loop.time()
-        await self._transfers.carry(source, target, model.nbytes, self._round())
+        await self._transfers.carry(source, target, model.nbytes, self._round(), waits=waits)
         # From now on, also where it had to wait: what is booked here is not a barrier's wait, and being away is none.
         self._note(source, now, self.loop.time())
         self._note(target, now, self.loop.time())

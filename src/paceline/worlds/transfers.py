@@ -48,7 +48,7 @@ class Transfers:
         self._alarms: dict[float, asyncio.Future[None]] = {}
         self._flows = Flows(loop, fleet.network) if fleet.network is not None else None
 
-    async def carry(self, source: int, target: int, size: float, round: int) -> None:
+    async def carry(self, source: int, target: int, size: float, round: int, *, waits: bool = True) -> None:
         """Move so many bytes; ``Dropped`` or ``Severed`` where an end or the link fails before they are over."""
         now = self._loop.time()
         failing = math.inf if self._safe else self._failing(source, target)
@@ -66,7 +66,7 @@ class Transfers:
         else:
             moved = await self._shared(route, source, target, size, now, start, failing)
         waiting = target if late == source else source
-        if start > now and waiting >= 0:  # a server has other things to do than to wait for one device's link
+        if waits and start > now and waiting >= 0:  # a server always has other things to do than to wait for a link
             self._ledger.wait(waiting, now, start, round, late)
         self._ledger.transfer(source, target, start, moved.end, round, moved.size, moved.joules, moved.lanes)
         if moved.end == failing:
