@@ -15,7 +15,8 @@ times = st.sampled_from(["discrete", "uniform", "exponential", "gaussian", "cons
 links = st.sampled_from(["free", "rate:1,5", "rate:uniform,0.1,3/exponential,2"])
 availability = st.sampled_from(["always", "dropout:0.3", "duty:20,0.5", "vanish:0.2,15", "duty:30,0.7+dropout:0.2"])
 centralised = ["fedavg", "sfl", "psfl", "fedbuff", "fedasync", "spfl", "apfl", "dga", "mifa"]
-algorithm = st.sampled_from([*centralised, "p-fedavg", "hierfavg", "dpsgd"])
+ALL = [*centralised, "p-fedavg", "hierfavg", "dpsgd", "da-dpfl", "dispfl", "ditto", "gossipfl", "dfedavgm", "beer"]
+algorithm = st.sampled_from(ALL)
 shared_links = st.sampled_from(["rate:1,5", "rate:uniform,0.1,3/exponential,2"])
 network = st.sampled_from(
     [
@@ -33,7 +34,7 @@ def schedule(name, times, links, availability, seed, *more):
     words = ["clients=25", "rounds=12", f"seed={seed}", f"fleet.times={times}", f"fleet.links={links}"]
     words += [f"fleet.availability={availability}", "fleet.latency=0.05", "fedavg.width=8", "sfl.length=4"]
     words += ["psfl.width=5", "psfl.length=4", "p-fedavg.topology=ring:6", "p-fedavg.participants=3", *more]
-    words += ["hierfavg.servers=5"]
+    words += ["hierfavg.servers=5", "da-dpfl.pruning.target=0", "da-dpfl.wait=3"]
     run = Run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None, run.failure
@@ -50,6 +51,13 @@ def test_schedules(name, times, links, availability, seed):
 @given(algorithm, times, shared_links, availability, network, st.integers(0, 10**6))
 def test_schedules_that_share_a_network(name, times, links, availability, network, seed):
     look_at(schedule(name, times, links, availability, seed, *network))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([name for name in ALL if name != "dga"]), times, links, st.integers(0, 10**6))
+def test_who_waits_is_idle(name, times, links, seed):
+    """Where nobody goes away; DGA's devices train on while others keep the round waiting."""
+    who_waits_is_idle(schedule(name, times, links, "always", seed).world.ledger.table().to_pylist())
 
 
 @settings(max_examples=60, deadline=None)
@@ -86,6 +94,22 @@ def no_track_overlaps(rows):
         spans.sort()
         for (_, end), (start, _) in pairwise(spans):
             assert end <= start, (track, end, start)
+
+
+def who_waits_is_idle(rows):
+    """No device waits while it trains, sends or receives, nor twice at once."""
+    sites = defaultdict(list)
+    for row in rows:
+        if row["site"] >= 0 and row["end"] > row["start"]:
+            sites[row["site"]].append((row["start"], row["end"], row["kind"]))
+    for site, spans in sites.items():
+        spans.sort()
+        until, waited = 0.0, 0.0
+        for start, end, kind in spans:
+            limit = until if kind == "wait" else waited
+            assert start >= limit - 1e-9, (site, start, end, kind, limit)
+            until = max(until, end)
+            waited = max(waited, end) if kind == "wait" else waited
 
 
 def bytes_sent_are_received(rows):

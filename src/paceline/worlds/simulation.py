@@ -298,9 +298,12 @@ class Simulation:
     async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
         """Await an event and book the time at a site."""
         begin, round = self.now(), self._round()
+        self._transfers.engaged.begin(site, begin)
         result = await event
+        whom = cause if isinstance(cause, int) else cause(result)
+        for start, end in self._transfers.engaged.gaps(site, begin, self.now()):
+            self.ledger.wait(site, start, end, round, whom)
         if self.now() > begin:
-            self.ledger.wait(site, begin, self.now(), round, cause if isinstance(cause, int) else cause(result))
             self._note(site, begin, self.now())
         return result
 

@@ -15,6 +15,7 @@ from paceline.errors import Dropped, Severed
 from paceline.ledger import Ledger
 from paceline.system import Fleet
 from paceline.system.network import Route
+from paceline.worlds.engaged import Engaged
 from paceline.worlds.flows import Flows
 from paceline.worlds.lanes import Lanes
 from paceline.worlds.presence import Presence
@@ -43,6 +44,7 @@ class Transfers:
         self._uplink: dict[int, float] = {}
         self._downlink: dict[int, float] = {}
         self._lanes = Lanes()
+        self.engaged = Engaged()
         self._network = fleet.network
         self._safe = fleet.failures.none
         self._alarms: dict[float, asyncio.Future[None]] = {}
@@ -59,15 +61,20 @@ class Transfers:
         if start >= failing:
             await self._loop.at(failing)
             raise self._broken(source, target)
+        waiting = target if late == source else source
+        # A server always has other things to do than to wait for a link.
+        waits = waits and start > now and waiting >= 0
+        if waits:
+            self.engaged.begin(waiting, now)
         if route is None:
             moved = self._alone(source, target, size, now, start, failing)
             if moved.end > now:
                 await self._loop.at(moved.end)
         else:
             moved = await self._shared(route, source, target, size, now, start, failing)
-        waiting = target if late == source else source
-        if waits and start > now and waiting >= 0:  # a server always has other things to do than to wait for a link
-            self._ledger.wait(waiting, now, start, round, late)
+        if waits:
+            for begin, end in self.engaged.gaps(waiting, now, start):
+                self._ledger.wait(waiting, begin, end, round, late)
         self._ledger.transfer(source, target, start, moved.end, round, moved.size, moved.joules, moved.lanes)
         if moved.end == failing:
             raise self._broken(source, target)
@@ -85,7 +92,7 @@ class Transfers:
             end, size, joules = failing, size * share, joules * share
         lanes = (0, 0)
         if end > start:
-            lanes = self._occupy(source, target, now, end)
+            lanes = self._occupy(source, target, now, start, end)
         return Moved(end, size, joules, lanes)
 
     async def _shared(
@@ -112,7 +119,11 @@ class Transfers:
         finally:
             self._lanes.release(source, "send", lanes[0])
             self._lanes.release(target, "receive", lanes[1])
-        return Moved(self._loop.time(), size, flow.joules, lanes)
+        end = self._loop.time()
+        for site in (source, target):
+            if site >= 0:
+                self.engaged.add(site, start, end, end)
+        return Moved(end, size, flow.joules, lanes)
 
     # -- ends ----------------------------------------------------------------------------------------------------
 
@@ -133,11 +144,13 @@ class Transfers:
     def _reachable(self, site: int, when: float) -> float:
         return self._presence.reachable(site, when, self._loop.time())
 
-    def _occupy(self, source: int, target: int, now: float, end: float) -> tuple[int, int]:
+    def _occupy(self, source: int, target: int, now: float, start: float, end: float) -> tuple[int, int]:
         if source >= 0:
             self._uplink[source] = end
+            self.engaged.add(source, start, end, now)
         if target >= 0:
             self._downlink[target] = end
+            self.engaged.add(target, start, end, now)
         return (
             0 if source >= 0 else self._lanes.take(source, "send", now, end),
             0 if target >= 0 else self._lanes.take(target, "receive", now, end),
