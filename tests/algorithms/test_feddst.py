@@ -1,7 +1,6 @@
 """FedDST: one mask for all, of constant density, decided by averages over those who have a weight."""
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -212,7 +211,7 @@ def test_flops_know_density_and_growth_costs_one_dense_batch():
     sparse = 3 * swarm.flops(swarm.peers[0].counts)
     assert {round(x, 6) for x in flops} == {round(sparse * LOCAL.samples_for(10), 6), round(3 * SPACE.flops * 4, 6)}
     assert world.ledger.visits == 24
-    both = replace(FedDST(local=LOCAL, before=2))
+    both = FedDST(local=LOCAL, before=2)
     assert [part.epochs for part in both.parts(0.5)] == [2, 3] and both.parts(0.0) == (LOCAL, None)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from paceline.algorithms.hierfavg import HierFAVG
 from paceline.algorithms.psfl import PSFL
-from paceline.errors import SettingError
+from paceline.errors import SettingError, SiteError
 from paceline.learn.recipe import LocalSGD
 from paceline.system.failures import Failures
 from tests.algorithms.test_pfedavg import LOCAL, SIZE, outcome, quadratics, world_of
@@ -73,5 +73,5 @@ def test_a_failed_edge_is_left_out_and_a_failed_cloud_ends_it():
     assert len(follow(world, HierFAVG(rounds=4, participants=2, local=LOCAL))) == 4
     assert [note.text for note in world.notes] == ["server 3 has failed; its 2 clients are left out"]
     world = world_of([1.0] * 18, FixedLinks(0.5), failures=Failures(servers={-10: 7.0}))
-    assert len(follow(world, HierFAVG(rounds=4, participants=2, local=LOCAL))) == 1
-    assert "nothing goes on without it" in world.notes[-1].text
+    with pytest.raises(SiteError, match=r"server 10, failed at t=7 s: nothing goes on"):
+        follow(world, HierFAVG(rounds=4, participants=2, local=LOCAL))

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from paceline.algorithms.base import Progress
+from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
 from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.experiment import plan
 from paceline.worlds.run import Run
 from paceline.worlds.settings import make_settings
 
@@ -78,3 +80,23 @@ def test_an_algorithm_with_one_server_ends_when_it_fails(name):
     drive([run], make_executor(run.settings.executor))
     assert str(run.failure) == f"server 1 failed at t=7.5 s, and {name} cannot go on without it"
     assert run.world.now() == 7.5
+
+
+@pytest.mark.parametrize(
+    ("names", "failures", "said"),
+    [
+        (["p-fedavg"], "server:12@2", "server 12, but of servers p-fedavg has 9"),
+        (["p-fedavg"], "link:1-5@2", "the link 1-5, but of links between servers p-fedavg has 1-2, 1-3"),
+        (["hierfavg"], "link:1-2@2", "between servers hierfavg has 1-10"),
+        (["dpsgd"], "server:1@2", "dpsgd has none"),
+        (["fedavg", "spfl"], "server:2@2", "fedavg has 1, spfl has 1"),
+    ],
+)
+def test_failures_of_what_is_not_there_are_refused(names, failures, said):
+    with pytest.raises(SettingError, match=said):
+        plan(names, overrides=[f"fleet.failures={failures}"])
+
+
+def test_one_of_several_compared_may_have_what_fails():
+    plan(["fedavg", "p-fedavg"], overrides=["fleet.failures=server:5@60+link:1-2@5"])
+    plan(["p-fedavg"], overrides=["p-fedavg.topology=random:9,0.5", "fleet.failures=link:1-9@5"])

@@ -192,6 +192,11 @@ class World(Protocol):
         ledger go by it."""
         ...
 
+    @property
+    def breakable(self) -> bool:
+        """Whether any server or link may ever fail."""
+        ...
+
     async def breakdown(self, *sites: int) -> None:
         """Until a server has failed, or the link between two of them; perhaps for ever."""
         ...
@@ -218,14 +223,19 @@ async def train_once(world: World, client: int, model: Model, recipe: LocalSGD) 
     return await world.train(client, model, recipe)
 
 
+PATIENCE = 1000
+"""Visits in a row that a client may break off before it is taken never to finish one."""
+
+
 async def train_when_back(world: World, client: int, model: Model, recipe: LocalSGD) -> Model:
     """Train, and if the client goes away meanwhile, again when it is back: whoever waits for it waits in full."""
-    while True:
+    for _ in range(PATIENCE):
         try:
             return await world.train(client, model, recipe)
         except Dropped as dropped:
             if dropped.gone:
                 raise
+    raise Dropped(client, world.now())  # it is never there for as long as it needs
 
 
 async def visit(world: World, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:

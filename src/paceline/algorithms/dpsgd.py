@@ -6,12 +6,12 @@ for its neighbours only; a client that has gone for good is left out, and the ot
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 
 from paceline.algorithms.base import Dropped, Model, Progress, World, mean, require, train_when_back
 from paceline.algorithms.overlay import Overlay
-from paceline.errors import SettingError, nearest
+from paceline.errors import SettingError, SiteError, nearest
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph
 
@@ -50,6 +50,10 @@ class DPSGD:
         """The mixing matrix of a graph or of what is left of it."""
         return make_mixing(graph, self.weights)
 
+    def parties(self, clients: int) -> tuple[int, Collection[tuple[int, int]] | None]:
+        """There is no server that could fail."""
+        return 0, ()
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Clients run by themselves; when the last of them has done a round, that is progress."""
         seed = int(world.stream("dpsgd", "topology").integers(2**31))
@@ -60,8 +64,7 @@ class DPSGD:
         for round in range(self.rounds):
             models = await overlay.completed(round)
             if not models:
-                world.note("no client is left")
-                return
+                raise SiteError(f"no client is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
             yield Progress(mean([*models.values()]), {"clients": len(models)})
 
     async def peer(self, world: World, overlay: Overlay, client: int, model: Model) -> None:

@@ -6,13 +6,13 @@ aggregations (``partial``) the cloud averages the edge servers' models. All wait
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
 from paceline.algorithms.base import Dropped, Model, Progress, World, combine, draw_clients, require, visit
 from paceline.algorithms.homes import Homes, Layout
-from paceline.errors import Severed
+from paceline.errors import SiteError
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import Graph
 
@@ -56,33 +56,48 @@ class HierFAVG:
         """The cloud's site, after those of the edge servers."""
         return -1 - self.servers
 
+    def parties(self, clients: int) -> tuple[int, Collection[tuple[int, int]] | None]:
+        """Edge servers and the cloud, and the links that may fail."""
+        return self.servers + 1, {(k + 1, self.servers + 1) for k in range(self.servers)}
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The cloud: send out, wait for all edge servers, average."""
         model = world.initial_model()
         unlinked = Graph.of(self.servers, [])
         homes = Homes([world.samples(client) for client in world.clients], unlinked, self.layout)
-        living = list(range(self.servers))
+        living = set(range(self.servers))
+        world.spawn(self.watch_cloud(world))
+        for server in range(self.servers):
+            world.spawn(self.watch(world, homes, living, server, -1 - server))
+            world.spawn(self.watch(world, homes, living, server, -1 - server, self.cloud))
         for round in range(self.rounds):
-            answers = await world.gather(self.edge(world, homes, server, round, model) for server in living)
-            by_server = dict(zip(living, answers, strict=True))
-            if self.cloud in answers:
-                world.note(f"the cloud, server {-self.cloud}, has failed: nothing goes on without it")
-                return
-            for server in [server for server, answer in by_server.items() if isinstance(answer, int)]:
-                world.note(f"server {server + 1} has failed; its {len(homes.of(server))} clients are left out")
-                living.remove(server)
-            came = [answer for answer in answers if not isinstance(answer, int)]
+            answers = await world.gather(self.edge(world, homes, server, round, model) for server in sorted(living))
+            came = [answer for answer in answers if answer is not None]
             if not came:
-                world.note("no server is left")
-                return
+                raise SiteError(f"no server is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
             total = sum(weight for weight, _ in came)
             model = combine([(weight / total, answer) for weight, answer in came]) if total else model
-            yield Progress(model, {"servers": len(living)})
+            yield Progress(model, {"servers": len(came)})
+
+    async def watch(self, world: World, homes: Homes, living: set[int], server: int, *sites: int) -> None:
+        """An edge server is lost when it fails, or its link to the cloud."""
+        await world.breakdown(*sites)
+        if server in living:
+            living.discard(server)
+            what = (
+                f"server {server + 1}" if len(sites) == 1 else f"the link between server {server + 1} and the cloud"
+            )
+            world.note(f"{what} has failed; its {len(homes.of(server))} clients are left out")
+
+    async def watch_cloud(self, world: World) -> None:
+        """The run ends with the cloud."""
+        await world.breakdown(self.cloud)
+        raise SiteError(f"the cloud, server {-self.cloud}, failed at t={world.now():g} s: nothing goes on without it")
 
     async def edge(
         self, world: World, homes: Homes, server: int, round: int, model: Model
-    ) -> tuple[float, Model] | int:
-        """An edge server's part of a round, and what its model counts; or who has failed, it or the cloud."""
+    ) -> tuple[float, Model] | None:
+        """An edge server's part of a round, and what its model counts; None if it is lost."""
         site, weight = -1 - server, 0.0
         try:
             model = await world.send(model, self.cloud, site)
@@ -94,12 +109,12 @@ class HierFAVG:
                     for client, answer in zip(clients, answers, strict=True)
                     if answer is not None
                 ]
-                weight = sum(weight for weight, _ in came)
                 if came:
+                    weight = sum(one for one, _ in came)
                     model = combine([(one / weight, answer) for one, answer in came])
             return weight, await world.send(model, site, self.cloud)
-        except Dropped as lost:
-            return site if isinstance(lost, Severed) else lost.site
+        except Dropped:
+            return None
 
     def draw(self, world: World, homes: Homes, server: int, round: int, turn: int) -> list[int]:
         """The clients of an aggregation at the edge."""

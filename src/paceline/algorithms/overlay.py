@@ -8,6 +8,9 @@ every round the weights that nodes really use must form a symmetric, doubly stoc
 - In rounds before it, a link that failed is used by both of its ends or by neither. If neither has mixed, neither
   will use it: its weight goes to their own models. If one has, the other is sent what it lacks by way of others.
 - What a node that failed had sent is used by those who got it. The rest put its weight on their own models.
+
+One case cannot be mended: if the link was the last path between its ends and only one of them has used it, that
+round's matrix is not symmetric. The overlay has then fallen apart, and the note says so.
 """
 
 from __future__ import annotations
@@ -148,6 +151,8 @@ class Overlay:
     # -- failures ---------------------------------------------------------------------------------------------------
 
     def _watch(self, graph: Graph) -> None:
+        if not self.world.breakable:
+            return
         for node in range(graph.nodes):
             self.world.spawn(self._watch_node(node))
         for i, j in graph.edges:
@@ -199,8 +204,7 @@ class Overlay:
             self._give_up(other, one, round)
         elif not all(done):
             ahead, behind = (one, other) if done[0] else (other, one)
-            used = self.rows[round][ahead].get(behind, 0.0) > 0
-            if not used:
+            if behind not in self.rows[round][ahead]:  # it had given it up
                 self._give_up(behind, ahead, round)
             elif not self._slot(behind, ahead, round).done():
                 self.world.spawn(self._relay(ahead, behind, round))
@@ -245,8 +249,9 @@ class Overlay:
         self.world.note(text, nodes=len(self.living), parts=len(parts), p=self._rate())
 
     def _name(self, node: int) -> str:
-        site = self.sites[node]
-        return f"client {site}" if site >= 0 else f"server {-site}"
+        site, names = self.sites[node], self._plans[0].mixing.graph.names
+        name = f"client {site}" if site >= 0 else f"server {-site}"
+        return f"{name} ({names[node]})" if names else name
 
     def _rate(self) -> float:
         """p of the living nodes alone; 0 when they have fallen apart."""

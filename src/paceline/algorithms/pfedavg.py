@@ -8,7 +8,7 @@ link fails, the others go on (``overlay``), and its clients go to the nearest se
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
@@ -16,7 +16,7 @@ from typing import Literal
 from paceline.algorithms.base import Dropped, Model, Progress, World, combine, draw_clients, mean, require, visit
 from paceline.algorithms.homes import Homes, Layout
 from paceline.algorithms.overlay import Overlay
-from paceline.errors import SettingError, nearest
+from paceline.errors import SettingError, SiteError, nearest
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph
 
@@ -39,7 +39,8 @@ class PFedAvg:
     """Draw with replacement, as Theorem 2 assumes: a client drawn twice trains once and counts twice."""
     objective: Literal["clients", "samples"] = "clients"
     """What is minimised: the mean over servers of the mean over clients, or the loss of all samples, for which the
-    loss of client j at server i counts M N_i p_j times (PF-E7): its learning rate is as much larger or smaller."""
+    loss of client j at server i counts M N_i p_j times (PF-E7): its learning rate is as much larger or smaller (and
+    weight decay, if any, with it)."""
     layout: Layout = "spread"
     """Which clients a server has: every M-th, or one block (neighbouring clients share a server)."""
     local: LocalSGD = field(default_factory=LocalSGD)
@@ -54,6 +55,10 @@ class PFedAvg:
         servers = self.graph(0).nodes
         require(servers <= clients, f"topology {self.topology!r} has {servers} servers for {clients} clients")
         fewest = clients // servers
+        require(
+            not self.signed or self.weights in ("optimal", "constant"),
+            f"signed is for optimal and constant weights; {self.weights} ones are never below 0: leave it out",
+        )
         require(
             self.participants is None or self.participants >= 1,
             f"participants is {self.participants}; it must be 1 or more, or none for all",
@@ -72,6 +77,12 @@ class PFedAvg:
         """The mixing matrix of a graph or of what is left of it."""
         return make_mixing(graph, self.weights, signed=self.signed)
 
+    def parties(self, clients: int) -> tuple[int, Collection[tuple[int, int]] | None]:
+        """How many servers there are, and the links between them that may fail (None: whichever are drawn)."""
+        graph = self.graph(0)
+        drawn = self.graph(1).edges != graph.edges
+        return graph.nodes, None if drawn else {(i + 1, j + 1) for i, j in graph.edges}
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Servers run by themselves; when the last of them has done a round, that is progress."""
         graph = self.graph(int(world.stream("p-fedavg", "topology").integers(2**31)))
@@ -84,14 +95,15 @@ class PFedAvg:
         for round in range(self.rounds):
             models = await overlay.completed(round)
             if not models:
-                world.note("no server is left")
-                return
+                raise SiteError(f"no server is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
             yield Progress(mean([*models.values()]), {"servers": len(models)}, {"servers": [*models.values()]})
 
     async def serve(self, world: World, overlay: Overlay, homes: Homes, server: int, model: Model) -> None:
         """One server, round by round, until the end or until it fails."""
         for round in range(self.rounds):
             world.enter(round)
+            if server not in overlay.living:
+                return
             average = await self.train(world, overlay, homes, server, round, model)
             try:
                 model = await overlay.mix(server, round, average)

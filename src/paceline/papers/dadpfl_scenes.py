@@ -198,36 +198,33 @@ SMALL = {
         overrides=("model=mlp:64",),
         splits={"dir": DIR, "pat": PAT},
         rounds=30,
-        batch=20,
+        batch=5,
         every=1,
-        threshold=0.015,
-        targets=(0.95, 0.97),
+        targets=(0.97, 0.975),
         ablation="pat",
     ),
     "mnist": Scene(
         data="mnist",
         overrides=("model=mlp:32",),
         splits={"dir": DIR, "pat": PAT},
-        rounds=20,
+        rounds=15,
         epochs=1,
         batch=50,
         every=1,
-        threshold=0.015,
-        targets=(0.95, 0.97),
+        threshold=0.03,
+        targets=(0.97, 0.98),
         ablation="pat",
     ),
 }
-"""For two cores."""
+"""For two cores; targets were chosen on a seed that is not reported."""
 SCALES = {"small": SMALL, "middle": MIDDLE, "paper": PAPER}
 
 
 def scenes(request: Request, names: Sequence[str] | None = None) -> list[Scene]:
     """The datasets of an experiment that are here; at the small scale digits unless another is asked for."""
-    known = {name: scene for name, scene in SCALES[request.scale or "small"].items() if not names or name in names}
-    if request.scale == "small":
-        known, default = dict(SMALL), ["digits"]
-    else:
-        default = [name for name in known if is_here(name)]
+    scale = request.scale or "small"
+    known = {k: scene for k, scene in SCALES[scale].items() if scale == "small" or names is None or k in names}
+    default = ["digits"] if scale == "small" else [name for name in known if is_here(name)]
     if request.data is not None and request.data not in known:
         raise SettingError(f"--data is {request.data!r}; {nearest(request.data, known)}")
     wanted = [request.data] if request.data else default
@@ -325,5 +322,5 @@ def arrivals_row(name: str, one: Sequence[Finished], other: Sequence[Finished], 
         return Row(name, "fewer", "no seed has both", "rounds", None, note)
     saved = mean_interval([theirs[seed] - mine[seed] for seed in both])
     ok = above(saved) if len(both) == len(mine) == len(theirs) else None
-    fewer = Interval(-saved.value, -saved.high, -saved.low)
+    fewer = Interval(0.0 - saved.value, 0.0 - saved.high, 0.0 - saved.low)
     return Row(name, "fewer", str(fewer), "rounds", ok, note)

@@ -194,7 +194,9 @@ def parse_graph(word: str, *, seed: int = 0, connected: bool = True) -> Graph:
         graph = read_graph(word)
     else:
         examples = ", ".join(kind.example for kind in KINDS.values())
-        hint = f" ({nearest(name.strip(), KINDS)})" if colon or name in KINDS else ""
+        hint = f" ({nearest(name.strip(), KINDS)})" if colon else ""
+        if name in KINDS:
+            hint = f" (of what size? as in {KINDS[name].example})"
         raise SettingError(
             f"{word!r} is neither a graph nor a file that is there{hint}; wanted a GraphML or edge-list file, or"
             f" one of {examples}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from paceline.algorithms.registry import algorithm_named
 from paceline.config import Tree
 from paceline.errors import SettingError
 from paceline.learn.executor import Statistics
+from paceline.system.failures import parse_failures
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.run import Row, Run
 from paceline.worlds.settings import Settings, make_settings
@@ -63,8 +64,35 @@ def plan(
         # One of them needs data at its server: all then learn from the same rest.
         file = {"public": held, **(file or {})}
     first = [make_settings(name, overrides, file) for name in names]
+    _check_failures(first)
     settings = tuple(replace(one, seed=one.seed + k) for one in first for k in range(seeds))
     return Experiment(settings=settings, until=until, dry=dry, out=out, keep_spans=keep_spans)
+
+
+def _check_failures(compared: Sequence[Settings]) -> None:
+    """Refuse failures of servers and links that none of these algorithms has."""
+    failures = parse_failures(compared[0].fleet.failures, seed=0)
+    parties = {one.name: _parties(one) for one in compared}
+    for site in failures.servers:
+        if all(-site > servers for servers, _ in parties.values()):
+            there = ", ".join(f"{name} has {servers or 'none'}" for name, (servers, _) in parties.items())
+            raise SettingError(f"fleet.failures names server {-site}, but of servers {there}")
+    for low, high in failures.links:
+        if all(links is not None and (-high, -low) not in links for _, links in parties.values()):
+            there = ", ".join(f"{name} has {_listed(links or ())}" for name, (_, links) in parties.items())
+            raise SettingError(f"fleet.failures names the link {-high}-{-low}, but of links between servers {there}")
+
+
+def _parties(settings: Settings) -> tuple[int, Collection[tuple[int, int]] | None]:
+    """The servers of an algorithm and the links between them; None: not known before the run."""
+    known = getattr(settings.algorithm, "parties", None)
+    found: tuple[int, Collection[tuple[int, int]] | None] = known(settings.clients) if known is not None else (1, ())
+    return found
+
+
+def _listed(links: Collection[tuple[int, int]]) -> str:
+    names = [f"{i}-{j}" for i, j in sorted(links)]
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else "none"
 
 
 def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = None) -> Outcome:

@@ -279,11 +279,17 @@ class Simulation:
         if end >= failing:
             raise Dropped(site, end)
 
+    @property
+    def breakable(self) -> bool:
+        """Whether the fleet has failures."""
+        return not self.fleet.failures.none
+
     async def breakdown(self, *sites: int) -> None:
         """Sleep until it has failed."""
         failures = self.fleet.failures
         when = failures.server(*sites) if len(sites) == 1 else failures.link(*sites)
-        await (self.loop.create_future() if when == math.inf else self.loop.at(max(when, self.now())))
+        if when > self.now():
+            await (self.loop.create_future() if when == math.inf else self.loop.at(when))
 
     async def reach(self, *clients: int) -> None:
         """Sleep until the first of these is there."""
