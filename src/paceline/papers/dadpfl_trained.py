@@ -112,9 +112,10 @@ def _cost_rows(laboratory: Laboratory, scene: Scene, split: str, runs: Runs, *, 
 
 
 def _printed_zeros(scene: Scene, split: str, method: str) -> float | None:
+    if scene.data not in PAPER_SPARSITY:
+        return None
     if method == "da-dpfl":
-        pair = PAPER_SPARSITY.get(scene.data)
-        return pair[SPLITS.index(split)] if pair else None
+        return PAPER_SPARSITY[scene.data][SPLITS.index(split)]
     return 0.5 if method in ("dispfl", "feddst") else 0.0
 
 
@@ -386,7 +387,7 @@ TABLE1_NOTE = (
     " count by weights only, as in Table II. Operations include the dense batch by which weights grow back, and a"
     " server's additions. Energy is that of all clients: 450 W while they compute at 16 TFLOPS (a fifth of the peak,"
     " DA-T6), 1 W while they send at 1 Gbit/s; a server's is not counted. Time is that of a whole round with all"
-    " waiting and queueing for links. The paper's sparsity of methods without masks is 0."
+    " waiting and queueing for links."
 )
 TABLE3_NOTE = (
     "GossipFL has no graph here: it meets in random pairs for the ring, and all together for the complete graph. At"
