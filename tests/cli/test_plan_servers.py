@@ -72,14 +72,14 @@ def test_the_table_and_the_reasons(paceline):
     done = paceline("plan", "servers", *FEW, "--topology", "torus:2x5")
     assert (done.status, done.err) == (0, "")
     rows = {line.split()[0]: line.split() for line in done.out.splitlines()[2:7]}
-    assert rows["torus:3x3"][1:4] == ["9", "36", "0.889"]
+    assert rows["torus:3x3"][1:3] == ["36", "0.889"]
+    assert not any("…" in line for line in done.out.splitlines())  # 80 columns hold it
     assert rows["torus:3x3"][-1] == "x0.406"
-    assert rows["one"][:3] == ["one", "server,", "FedAvg"]
-    assert rows["one"][-2:] == ["x1", "x1"]
+    assert rows["FedAvg"][-2:] == ["x1", "x1"]
     assert "Left out: torus:2x5 (torus:RxC wants whole numbers of at least 3" in done.out
     assert "Any 3 links may fail before its overlay can fall apart." in done.out
-    assert "simulated" in done.out
-    assert "simulated" not in paceline("plan", "servers", *FEW, "--closed-form").out
+    assert "simul." in done.out
+    assert "simul." not in paceline("plan", "servers", *FEW, "--closed-form").out
 
 
 @pytest.mark.parametrize(

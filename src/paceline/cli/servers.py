@@ -170,9 +170,10 @@ def _print(plan: Plan) -> None:
 
     console = Console(highlight=False)
     simulated = any(one.time_simulated is not None for one in plan.candidates)
-    titles = ["M", "clients", "p", "round,\nformula", *(["round,\nsimulated"] if simulated else [])]
-    titles += ["peak\ntraffic", "total\ntraffic", "links\nmay fail", "dia-\nmeter", "rounds", "time to\naccuracy"]
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    # What a terminal of 80 columns holds; --json has more.
+    titles = ["K", "p", "round,\nformula", *(["round,\nsimul."] if simulated else [])]
+    titles += ["peak\ntraffic", "total\ntraffic", "may\nfail", "rounds", "time to\naccur."]
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     table.add_column("\noverlay", no_wrap=True)
     for title in titles:
         table.add_column(title if "\n" in title else f"\n{title}", justify="right", no_wrap=True)
@@ -192,15 +193,13 @@ def _cells(one: Candidate, alone: Candidate, *, simulated: bool) -> list[str]:
     seconds = [one.time_closed_form, *([one.time_simulated] if simulated else [])]
     single = one.servers == 1
     return [
-        f"{one.name}, FedAvg" if single else one.name,
-        str(one.servers),
+        "FedAvg" if single else one.name,
         str(one.clients),
         f"{one.p:.3f}",
-        *(MISSING if value is None else f"{value:.4g} s" for value in seconds),
+        *(MISSING if value is None else f"{value:.3g} s" for value in seconds),
         size(one.peak_bytes),
         size(one.total_bytes),
         MISSING if single else str(one.graph.disconnection_tolerance),
-        MISSING if single else str(one.graph.diameter),
         f"x{one.rounds_factor:.3g}",
         f"x{one.score / alone.score:.3g}",
     ]
