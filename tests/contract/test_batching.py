@@ -16,10 +16,12 @@ SMALL += ["fedbuff.buffer=4", "fedavg.width=6", "sfl.length=5", "fedasync.concur
 SMALL += ["fleet.links=rate:2,8", "fleet.latency=0.01", "fleet.watts=5", "fleet.link_watts=1"]
 SMALL += ["apfl.rounds=25", "fleet.server=constant:1.5", "fleet.server_watts=3"]
 SMALL += ["da-dpfl.pruning.first=2", "da-dpfl.neighbours.degree=4", "dispfl.neighbours.degree=4"]
+SMALL += ["feddst.participants=4", "feddst.interval=2"]
 SMALL += ["ditto.participants=4", "dfedavgm.neighbours.degree=4", "dfedsam.neighbours.degree=4", "beer.degree=4"]
 SMALL += ["p-fedavg.participants=2", "p-fedavg.topology=ring:6", "hierfavg.participants=2", "hierfavg.servers=4"]
 NAMES = ["fedavg", "sfl", "psfl", "fedbuff", "fedasync", "spfl", "apfl", "dga", "mifa"]
 NAMES += ["p-fedavg", "hierfavg", "dpsgd", "da-dpfl", "dispfl", "ditto", "dfedavgm", "dfedsam", "gossipfl", "beer"]
+NAMES += ["feddst"]
 
 
 def run_alone(name, *more, **options):

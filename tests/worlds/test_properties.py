@@ -15,7 +15,19 @@ times = st.sampled_from(["discrete", "uniform", "exponential", "gaussian", "cons
 links = st.sampled_from(["free", "rate:1,5", "rate:uniform,0.1,3/exponential,2"])
 availability = st.sampled_from(["always", "dropout:0.3", "duty:20,0.5", "vanish:0.2,15", "duty:30,0.7+dropout:0.2"])
 centralised = ["fedavg", "sfl", "psfl", "fedbuff", "fedasync", "spfl", "apfl", "dga", "mifa"]
-ALL = [*centralised, "p-fedavg", "hierfavg", "dpsgd", "da-dpfl", "dispfl", "ditto", "gossipfl", "dfedavgm", "beer"]
+ALL = [
+    *centralised,
+    "p-fedavg",
+    "hierfavg",
+    "dpsgd",
+    "da-dpfl",
+    "dispfl",
+    "ditto",
+    "gossipfl",
+    "dfedavgm",
+    "beer",
+    "feddst",
+]
 algorithm = st.sampled_from(ALL)
 shared_links = st.sampled_from(["rate:1,5", "rate:uniform,0.1,3/exponential,2"])
 network = st.sampled_from(
