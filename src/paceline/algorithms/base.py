@@ -148,6 +148,10 @@ class World(Protocol):
         """Await something learned to branch on; virtual time stands still."""
         ...
 
+    def expect(self, promise: Promise[Any]) -> None:
+        """Say that something will be observed later: it is learned together with whatever is learned next."""
+        ...
+
     def note(self, text: str, **figures: Any) -> None:
         """Say what was decided and why, with its figures: it goes to the log and the report."""
         ...

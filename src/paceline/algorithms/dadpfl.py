@@ -117,7 +117,7 @@ class DADPFL:
         for round in range(self.rounds):
             turn = Turn(world, round, self.neighbours, timing.prunes(round))
             ends = await world.gather(self.peer(world, swarm, turn, client) for client in world.clients)
-            swarm.peers = [end.peer for end in ends]
+            swarm.peers = [await swarm.known(world, end.peer) for end in ends]
             await timing.detect(world, swarm, round, [end.trained for end in ends])
             yield Progress([end.trained for end in ends], {"sparsity": swarm.mean_sparsity})
 
@@ -157,19 +157,19 @@ class DADPFL:
 
     async def reshape(self, world: World, swarm: Swarm, turn: Turn, client: int, own: Peer, trained: Model) -> Peer:
         """DA-10 ... DA-12: perhaps fewer weights, then as many elsewhere; in effect from the next round on."""
-        mask, kept = own.mask, own.counts
-        prunes = turn.prunes and swarm.sparsity(kept) < self.pruning.target
+        mask, reading = own.mask, None
+        prunes = turn.prunes and swarm.sparsity(own.counts) < self.pruning.target
         if prunes:
             target = self.pruning.target
             mask = by_rows(prune, trained, mask, slots=swarm.slots, rule=self.pruning.sap, target=target)
             reading = Reading([mask], lambda values: tuple(counts(values[0][None], swarm.slots)[0].tolist()))
-            kept = await world.observe(reading)
+            world.expect(reading)
         fraction = cosine_fraction(self.regrow, turn.round, self.rounds)
         if fraction:
             mask = await self.move(world, swarm, turn, client, trained, mask, fraction)
         if not prunes and not fraction:
             return replace(own, weights=trained, support=own.mask)
-        return Peer(masked(trained, mask), mask, masked(own.mask, mask), kept, own.version + 1)
+        return Peer(masked(trained, mask), mask, masked(own.mask, mask), own.counts, own.version + 1, reading)
 
     async def move(
         self, world: World, swarm: Swarm, turn: Turn, client: int, trained: Model, mask: Model, fraction: float

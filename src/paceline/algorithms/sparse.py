@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, World, apply, packed
+from paceline.algorithms.base import Dropped, Model, Reading, World, apply, packed
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import layer_counts, maskable, masked_mean, random_masks, sparse_flops, wire_bytes
 from paceline.seeds import address
@@ -36,6 +36,8 @@ class Peer:
     """Active weights by layer."""
     version: int = 0
     """How often its mask has changed."""
+    reading: Reading[tuple[int, ...]] | None = None
+    """Where ``counts`` are not known yet: how many they are is learned, and asked for when it matters."""
 
 
 class Swarm:
@@ -98,8 +100,15 @@ class Swarm:
 
     # -- averaging ---------------------------------------------------------------------------------------------------
 
+    async def known(self, world: World, peer: Peer) -> Peer:
+        """A peer whose size is known, if need be after a look."""
+        if peer.reading is None:
+            return peer
+        return replace(peer, counts=await world.observe(peer.reading), reading=None)
+
     async def fetch(self, world: World, peer: Peer, source: int, target: int) -> Peer | None:
         """A neighbour's model, and its mask unless it is known; None if either end has gone."""
+        peer = await self.known(world, peer)
         changed = self._known.get((source, target)) != peer.version
         try:
             await world.send(

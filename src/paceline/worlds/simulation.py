@@ -124,7 +124,7 @@ class Simulation:
     def evaluate(self, model: Model | Sequence[Model]) -> Measure:
         """Promise a score."""
         measure = self.problem.measure(model)
-        self.promises.append((measure, None))
+        self.expect(measure)
         return measure
 
     async def observe(self, promise: Promise[T]) -> T:
@@ -140,6 +140,10 @@ class Simulation:
             await hold
         assert promise.result is not None
         return promise.result
+
+    def expect(self, promise: Promise[Any]) -> None:
+        """Have it computed at the next stop."""
+        self.promises.append((promise, None))
 
     def record(self, name: str, value: int) -> None:
         """Count a value."""
