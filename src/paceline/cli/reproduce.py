@@ -23,7 +23,7 @@ def reproduce(
     id: Annotated[str | None, typer.Argument(help="Which one; without it, all are listed.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
     scale: Annotated[
-        str | None, typer.Option("--scale", help="How much of it, where there is a choice: small or paper.")
+        str | None, typer.Option("--scale", help="How much of it, where there is a choice: small, middle or paper.")
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="Repeat what is random with this many seeds.")] = 5,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Directory for result.json and the figure.")] = None,

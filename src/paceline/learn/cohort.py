@@ -208,13 +208,20 @@ class CohortTrainer:
         jobs = [replace(job, x=x, y=y) for job in jobs]
         lengths = [len(job.y) if job.rows is None else len(job.rows) for job in jobs]
         order = sorted(range(len(jobs)), key=lambda k: lengths[k])  # similar lengths together: little padding
-        alone = self.device.type == "cpu" and not program.batches_convolutions
-        size = 1 if alone else max(1, min(SCORED_TOGETHER, SLICE // max(lengths)))
+        size = self._scored_together(program, max(lengths))
         groups = [order[k : k + size] for k in range(0, len(order), size)]
         scored = self._map(lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups)
         places = [k for group in groups for k in group]
         flat = [score for group in scored for score in group]
         return [score for _, score in sorted(zip(places, flat, strict=True), key=lambda pair: pair[0])]
+
+    def _scored_together(self, program: Program, samples: int) -> int:
+        """How many models of one call: one where one fills the device, or where grouping does not pay."""
+        if self.device.type == "cpu":
+            alone = not program.batches_convolutions
+        else:
+            alone = not min(samples, SLICE) * program.space.flops <= GPU_STEP_FLOPS
+        return 1 if alone else max(1, min(SCORED_TOGETHER, SLICE // samples))
 
     # -- threads --------------------------------------------------------------------------------------------
 

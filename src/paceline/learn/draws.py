@@ -48,19 +48,37 @@ def draw_batches(keys: list[int], sizes: list[int], recipe: LocalSGD) -> Batches
     nothing but the client's own key and size, so any grouping of clients draws the same.
     """
     steps = [recipe.steps_for(n) for n in sizes]
-    per_epoch = [-(-n // recipe.batch) for n in sizes]
-    epochs = max(-(-s // e) for s, e in zip(steps, per_epoch, strict=True))
-    size_C1, per_epoch_C1 = np.array(sizes)[:, None], np.array(per_epoch)[:, None]
+    size_C, step_C = np.array(sizes), np.array(steps)
+    index_CSB = np.zeros((len(sizes), max(steps), recipe.batch), np.int64)
+    real_CSB = np.zeros(index_CSB.shape, np.bool_)
+    for some in _alike(sizes):
+        part = _some_batches(np.array(keys, np.int64)[some], size_C[some], step_C[some], recipe.batch)
+        index_CSB[some, : part[0].shape[1]], real_CSB[some, : part[0].shape[1]] = part
+    return Batches(index_CSB, real_CSB, steps)
 
-    order_CEN = _orders(np.array(keys, np.int64).view(np.uint64), size_C1, epochs, max(sizes))
-    step_1S = np.arange(max(steps))[None, :]
-    epoch_CS, part_CS = np.divmod(step_1S, per_epoch_C1)
-    place_CSB = (part_CS * recipe.batch)[:, :, None] + np.arange(recipe.batch)
-    running_CS = step_1S < np.array(steps)[:, None]
-    real_CSB = (place_CSB < size_C1[:, :, None]) & running_CS[:, :, None]
+
+def _alike(sizes: list[int]) -> list[NDArray[np.int64]]:
+    """Groups of clients within twice each other's size: those with few samples need many epochs of short orders, and
+    would otherwise get as many of the longest."""
+    power = np.ceil(np.log2(np.array(sizes))).astype(int)
+    return [np.flatnonzero(power == level) for level in np.unique(power)]
+
+
+def _some_batches(
+    key_C: NDArray[np.int64], size_C: NDArray[np.int64], step_C: NDArray[np.int64], batch: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(C, S, B) positions and which of them are samples, for clients of similar size."""
+    per_epoch_C = -(-size_C // batch)
+    epochs = int((-(-step_C // per_epoch_C)).max())
+    order_CEN = _orders(key_C.view(np.uint64), size_C[:, None], epochs, int(size_C.max()))
+    step_1S = np.arange(step_C.max())[None, :]
+    epoch_CS, part_CS = np.divmod(step_1S, per_epoch_C[:, None])
+    place_CSB = (part_CS * batch)[:, :, None] + np.arange(batch)
+    running_CS = step_1S < step_C[:, None]
+    real_CSB = (place_CSB < size_C[:, None, None]) & running_CS[:, :, None]
     where = np.where(real_CSB, epoch_CS[:, :, None] * order_CEN.shape[2] + place_CSB, 0)
-    index = np.take_along_axis(order_CEN.reshape(len(sizes), -1), where.reshape(len(sizes), -1), axis=1)
-    return Batches(index.reshape(where.shape), real_CSB, steps)
+    index = np.take_along_axis(order_CEN.reshape(len(size_C), -1), where.reshape(len(size_C), -1), axis=1)
+    return index.reshape(where.shape), real_CSB
 
 
 def draw_parts(keys: list[int], sizes: list[int]) -> Batches:

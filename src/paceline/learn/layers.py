@@ -113,15 +113,23 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class GroupNormalisation:
-    """``nn.GroupNorm``: statistics per sample, so all clients at once; scale and shift per client."""
+    """``nn.GroupNorm``, and the ReLU after it if there is one: statistics per sample, scale and shift per client.
+
+    Kernels on CUDA where those can, else torch's own normalisation.
+    """
 
     weight: int | None
     bias: int | None
     groups: int
     eps: float
+    rectified: bool = False
 
     def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         """Normalise, then scale and shift."""
+        if x.is_cuda and normalising().usable(x, self.groups):
+            x = x.contiguous(memory_format=torch.channels_last)
+            out, mean, rstd = normalising().normalise(x, *self._affine(lane), self.groups, self.eps, self.rectified)
+            return out, Normalised(x, mean, rstd)
         x = x.contiguous()
         count, channels = x.shape[:2]
         area = x[0, 0].numel()
@@ -131,11 +139,17 @@ class GroupNormalisation:
             shape = (lane.clients, 1, channels, *[1] * (x.dim() - 2))
             split = plain.view(lane.clients, -1, *x.shape[1:])
             out = (split * lane.params[self.weight].view(shape) + lane.params[self.bias].view(shape)).view_as(x)
-        return out, (x, plain, mean, rstd)
+        if self.rectified:
+            out = out.relu()
+        return out, (x, plain, mean, rstd, out if self.rectified else None)
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
         """Through scale and shift, then torch's own derivative of the normalisation."""
-        x, plain, mean, rstd = saved
+        if isinstance(saved, Normalised):
+            return self._kernels_backward(lane, saved, g)
+        x, plain, mean, rstd, out = saved
+        if out is not None:
+            g = aten.threshold_backward(g, out, 0)
         g = g.contiguous()
         count, channels = x.shape[:2]
         if self.weight is not None and self.bias is not None:
@@ -152,6 +166,35 @@ class GroupNormalisation:
                 g, x, mean, rstd, None, count, channels, area, self.groups, [True, False, False]
             )[0],
         )
+
+    def _kernels_backward(self, lane: Lane, saved: Normalised, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, (scale, shift) = saved.x, self._affine(lane)
+        gx, by_scale, by_shift = normalising().gradients(g, x, scale, shift, saved.mean, saved.rstd, self.rectified)
+        if self.weight is not None and self.bias is not None:
+            images = (lane.clients, -1, x.shape[1])
+            lane.store(self.weight, by_scale.view(images).sum(dim=1))
+            lane.store(self.bias, by_shift.view(images).sum(dim=1))
+        return (gx,)
+
+    def _affine(self, lane: Lane) -> tuple[Tensor | None, Tensor | None]:
+        if self.weight is None or self.bias is None:
+            return None, None
+        return lane.params[self.weight], lane.params[self.bias]
+
+
+@dataclass(frozen=True, slots=True)
+class Normalised:
+    """What the kernels remember of a group normalisation."""
+
+    x: Tensor
+    mean: Tensor
+    rstd: Tensor
+
+
+@cache
+def normalising() -> ModuleType:
+    """Imported when first needed: loading Triton takes a while."""
+    return import_module("paceline.learn.normalising")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,14 +300,23 @@ class Dropout:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """A residual connection."""
+    """A residual connection, and the ReLU after it if there is one."""
+
+    rectified: bool = False
 
     def forward(self, lane: Lane, x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
         """x + y."""
-        return x + y, None
+        if not self.rectified:
+            return x + y, None
+        out = normalising().add_rectified(x, y) if x.is_cuda else None
+        if out is None:
+            out = (x + y).relu_()
+        return out, out
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
-        """g to both."""
+        """g to both, where the output is positive."""
+        if self.rectified:
+            g = aten.threshold_backward(g, saved, 0)
         return g, g
 
 

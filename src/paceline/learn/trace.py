@@ -29,6 +29,8 @@ PLAIN_MODULES = (
 PLAIN_FUNCTIONS: set[Callable[..., Any]] = {torch.tanh, torch.sigmoid, F.gelu, F.silu, F.tanh, F.sigmoid}
 
 
+RECTIFIED = (layers.MaxPool, layers.GroupNormalisation, layers.Add)
+"""Layers that can do the ReLU after them."""
 AGREEMENT = 1e-3
 """Relative difference of gradients that float32 rounding explains, with much to spare."""
 
@@ -111,15 +113,15 @@ def _pool_first(nodes: list[Node]) -> list[Node]:
 
 
 def _merged(nodes: list[Node]) -> list[Node]:
-    """Make one layer of a max pooling and the rectifier that alone reads it: on CUDA one kernel does both."""
+    """Make one layer of a rectifier and the layer that it alone reads, where that can do both (on CUDA in one go)."""
     readers = [source for node in nodes for source in node.inputs]
     out: list[Node] = []
     place = [0]  # the new number of each value
     for before, node in enumerate(nodes):
-        pool = out[-1].layer if out else None
+        last = out[-1].layer if out else None
         alone = node.inputs == (before,) and readers.count(before) == 1
-        if isinstance(node.layer, layers.Rectifier) and isinstance(pool, layers.MaxPool) and alone:
-            out[-1] = replace(out[-1], layer=replace(pool, rectified=True))
+        if isinstance(node.layer, layers.Rectifier) and isinstance(last, RECTIFIED) and alone and not last.rectified:
+            out[-1] = replace(out[-1], layer=replace(last, rectified=True))
         else:
             out.append(replace(node, inputs=tuple(place[source] for source in node.inputs)))
         place.append(len(out))
@@ -238,8 +240,9 @@ def _lane_gradients(program: LayerProgram, flats: list[Tensor], x_CB: Tensor, ke
 def _autograd(space: Space, flat: Tensor, x_B: Tensor, key: int) -> Tensor:
     weights = {name: w.clone().requires_grad_() for name, w in space.unflatten(flat).items()}
     set_keys(space.module.train(), torch.tensor(key))
-    scores = torch.func.functional_call(space.module, weights, (x_B.clone(),))
-    loss = F.cross_entropy(scores, torch.zeros(len(x_B), dtype=torch.int64))
+    with torch.enable_grad():  # the caller may be within no_grad
+        scores = torch.func.functional_call(space.module, weights, (x_B.clone(),))
+        loss = F.cross_entropy(scores, torch.zeros(len(x_B), dtype=torch.int64))
     return torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, list(weights.values()))])
 
 
