@@ -5,6 +5,7 @@ import torch
 
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.recipe import LocalSGD
+from tests.contract.test_batching import NAMES, run_alone, scores, timeline
 from tests.contract.test_trainers import (
     EXTRAS,
     MODELS,
@@ -62,7 +63,7 @@ def test_models_on_cuda(name, augment):
     compare_on_cpu(make_jobs(space, shards, recipe), CohortTrainer("cuda"), 1e-9)
 
 
-@pytest.mark.parametrize("name", ["lenet", "cnn-psfl"])
+@pytest.mark.parametrize("name", ["lenet", "cnn-psfl", "resnet18"])
 def test_float32_on_cuda(name):
     shape, classes, batch = MODELS[name]
     space = make_space(name, shape, classes, torch.float32)
@@ -87,3 +88,12 @@ def compare_on_cpu(jobs, trainer, tolerance):
             return [type(one)(one.value.cpu(), one.loss.cpu()) for one in done]
 
     compare(jobs, Home(), tolerance)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_algorithm_on_cuda(name):
+    """Whatever an algorithm does with models, masks and sums, the device does not show in its result."""
+    want = run_alone(name, "executor.name=reference", "executor.dtype=float64")
+    run = run_alone(name, "executor.device=cuda", "executor.dtype=float64")
+    assert timeline(run) == timeline(want)
+    assert scores(run) == pytest.approx(scores(want), rel=1e-9)

@@ -38,6 +38,8 @@ SPACE, SHARDS, RECIPE = make_space(), make_shards(), LocalSGD(batch=5)
 class Recorder:
     """A trainer that moves a model by its rate and remembers every call."""
 
+    device = torch.device("cpu")
+
     def __init__(self):
         self.trained, self.evaluated = [], []
 

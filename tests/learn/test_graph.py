@@ -25,6 +25,8 @@ BASES = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0], [-4.0, 0.0, 2.0]])
 class AddOne:
     """A trainer whose visits add 1 to every parameter."""
 
+    device = torch.device("cpu")
+
     def train(self, jobs):
         return [Trained(job.start + 1.0, torch.zeros(())) for job in jobs]
 

@@ -35,6 +35,9 @@ from paceline.learn.sparsity import (
 )
 from paceline.seeds import address
 
+SCORED = 20
+"""Models whose distance from the start is measured together: one is too few for a GPU, all are copied at once."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pruning:
@@ -242,7 +245,8 @@ class Timing:
         def scores(values: Sequence[Tensor]) -> Tensor:
             start, *models = values
             slots, norm = swarm.space.slots, rule.norm
-            return torch.cat([detection(model[None], start.to(model), slots, norm).cpu() for model in models])
+            parts = [torch.stack(models[k : k + SCORED]) for k in range(0, len(models), SCORED)]
+            return torch.cat([detection(part, start.to(part), slots, norm).cpu() for part in parts])
 
         self._scores.append(await world.observe(Reading([swarm.start, *trained], scores)))
         if len(self._scores) < 2:

@@ -68,7 +68,7 @@ class Swarm:
         key = address(int(world.stream("masks").integers(1 << 62)), "mask")
 
         def draw(like: Tensor) -> Tensor:
-            return random_masks(self.space, self.slots, counts, key, [client])[0].to(like.device)
+            return random_masks(self.space, self.slots, counts, key, [client], like.device)[0]
 
         return apply(draw, self.start)
 

@@ -91,6 +91,10 @@ class CohortTrainer:
                 space.module.to(self.device)
         return self._programs[space]
 
+    def fills(self, space: Space, batch: int) -> bool:
+        """Whether one client's step keeps a GPU busy."""
+        return self.device.type == "cuda" and not batch * space.flops <= GPU_STEP_FLOPS  # larger, or not known
+
     def _cohort_size(self, program: Program, jobs: list[TrainJob], batch: int) -> int:
         if not program.groupable:
             return 1
@@ -106,9 +110,9 @@ class CohortTrainer:
 
     def _gpu_most(self, space: Space, batch: int) -> int:
         """Most clients of a cohort on a GPU: one if one fills it, else what an eighth of its memory holds."""
-        flops = batch * space.flops
-        if not flops <= GPU_STEP_FLOPS:  # larger, or not known
+        if self.fills(space, batch):
             return 1
+        flops = batch * space.flops
         # An unfolded convolution holds about FLOPs / (2 * output channels) numbers; 16 channels is a small network.
         unfolded = 4 * flops / 32
         memory = torch.cuda.get_device_properties(self.device).total_memory
@@ -148,8 +152,11 @@ class CohortTrainer:
             return program.pack(self._moved(given)) if given else None
 
         recipe = jobs[0].recipe
-        starts = [job.start if job.mask is None else job.start * job.mask for job in jobs]
-        params = packed([*starts]) or []
+        masks = self._moved([job.mask for job in jobs if job.mask is not None])
+        starts = self._moved([job.start for job in jobs])
+        if masks:  # all or none: visits of one wave agree in this
+            starts = [start * mask for start, mask in zip(starts, masks, strict=True)]
+        params = program.pack(starts)
         anchors = [start if job.anchor is None else job.anchor for start, job in zip(starts, jobs, strict=True)]
         return CohortState(
             params=params,
@@ -157,7 +164,7 @@ class CohortTrainer:
             velocity=[torch.zeros_like(p) for p in params] if recipe.momentum else None,
             anchor=packed([*anchors]) if recipe.prox else None,
             correction=packed([job.correction for job in jobs]),
-            mask=packed([job.mask for job in jobs]),
+            mask=packed([*masks]),
         )
 
     def _data(self, x: Tensor, y: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -220,7 +227,7 @@ class CohortTrainer:
         if self.device.type == "cpu":
             alone = not program.batches_convolutions
         else:
-            alone = not min(samples, SLICE) * program.space.flops <= GPU_STEP_FLOPS
+            alone = self.fills(program.space, min(samples, SLICE))
         return 1 if alone else max(1, min(SCORED_TOGETHER, SLICE // samples))
 
     # -- threads --------------------------------------------------------------------------------------------

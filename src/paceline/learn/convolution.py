@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -56,15 +56,11 @@ class Convolution:
         weight = lane.params[self.weight][0].permute(0, 3, 1, 2)
         g = g.contiguous(memory_format=torch.channels_last)
         shape = (self.stride, self.padding, self.dilation, self.groups)
-        gx = None
-        if wanted:
-            gx, gw, gb = convolution_derivatives()[0](g, x, weight, *shape)
-        else:
-            gw, gb = convolution_derivatives()[1](g, x, weight, *shape)
-        lane.store(self.weight, gw.permute(0, 2, 3, 1)[None])
+        found = convolution_derivatives()[wanted, self.bias is not None](g, x, weight, *shape)
+        lane.store(self.weight, found[0].permute(0, 2, 3, 1)[None])
         if self.bias is not None:
-            lane.store(self.bias, gb[None])
-        return (gx,)
+            lane.store(self.bias, found[1][None])
+        return (found[-1] if wanted else None,)
 
     def _kernels(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         x_NHWI = kernels().images(x)
@@ -142,41 +138,46 @@ def kernels() -> ModuleType:
 
 
 @cache
-def convolution_derivatives() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Torch's derivative of a convolution with respect to (input, weight, bias), and to (weight, bias) alone.
+def convolution_derivatives() -> dict[tuple[bool, bool], Callable[..., tuple[Tensor, ...]]]:
+    """Torch's derivative of a convolution, by whether the input's is wanted and whether there is a bias.
 
-    In TorchScript, because its tracer cannot see through the list of booleans that the operator takes, nor through
-    outputs that are not asked for; where TorchScript is gone, the operator itself.
+    Each gives the weight's, then the bias's, then the input's. In TorchScript, because its tracer cannot see through
+    the list of booleans that the operator takes, nor through outputs that are not asked for; where TorchScript is
+    gone, the operator itself. What is not needed is not computed: a bias alone reads all of g.
     """
+    forms = {(wanted, biased): _derivative(wanted, biased) for wanted in (False, True) for biased in (False, True)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            unit = torch.jit.CompilationUnit(_DERIVATIVES)
+            unit = torch.jit.CompilationUnit("".join(text for _, text in forms.values()))
     except Exception:
-
-        def plain(g: Tensor, x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-            shape = (stride, padding, dilation, False, (0, 0), groups)
-            return aten.convolution_backward(g, x, w, [w.shape[0]], *shape, (True, True, True))
-
-        return plain, lambda *args: plain(*args)[1:]
-    return unit.everything, unit.weights
+        return {form: partial(_plain_derivatives, *form) for form in forms}
+    return {form: getattr(unit, name) for form, (name, _) in forms.items()}
 
 
-_DERIVATIVES = """
-def everything(
+def _derivative(wanted: bool, biased: bool) -> tuple[str, str]:
+    """Name and TorchScript text of one form."""
+    name = f"derivative_{wanted}_{biased}"
+    outputs = "gw, " + ("gb, " if biased else "") + ("gx, " if wanted else "")
+    return (
+        name,
+        f"""
+def {name}(
     g: Tensor, x: Tensor, w: Tensor, stride: List[int], padding: List[int], dilation: List[int], groups: int
 ):
     gx, gw, gb = torch.ops.aten.convolution_backward(
-        g, x, w, [w.size(0)], stride, padding, dilation, False, [0, 0], groups, [True, True, True])
-    return gx, gw, gb
+        g, x, w, [w.size(0)], stride, padding, dilation, False, [0, 0], groups, [{wanted}, True, {biased}])
+    return ({outputs})
+""",
+    )
 
-def weights(
-    g: Tensor, x: Tensor, w: Tensor, stride: List[int], padding: List[int], dilation: List[int], groups: int
-):
-    gx, gw, gb = torch.ops.aten.convolution_backward(
-        g, x, w, [w.size(0)], stride, padding, dilation, False, [0, 0], groups, [False, True, True])
-    return gw, gb
-"""
+
+def _plain_derivatives(
+    wanted: bool, biased: bool, g: Tensor, x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any, groups: int
+) -> tuple[Tensor, ...]:
+    shape = (stride, padding, dilation, False, (0, 0), groups)
+    gx, gw, gb = aten.convolution_backward(g, x, w, [w.shape[0]], *shape, (wanted, True, biased))
+    return tuple(part for part, there in ((gw, True), (gb, biased), (gx, wanted)) if there)
 
 
 class _convolution_precision:

@@ -22,8 +22,8 @@ from paceline.learn.job import EvalJob, Probed, Score, Spread, Trained, Trainer,
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 
-STACKED = 1 << 28
-"""Most numbers in the matrices of one call: a gibibyte in single precision."""
+STACKED, STACKED_CUDA = 1 << 28, 1 << 30
+"""Most numbers in the matrices of one call: one gibibyte in single precision, or four."""
 
 
 @dataclass
@@ -40,6 +40,10 @@ class Statistics:
         """Visits per call of the trainer."""
         return self.visits / self.waves if self.waves else 0.0
 
+    def since(self, before: Statistics) -> Statistics:
+        """What has been done after ``before``; the widest is that of all."""
+        return replace(self, waves=self.waves - before.waves, visits=self.visits - before.visits)
+
 
 @dataclass(eq=False)
 class Executor:
@@ -55,7 +59,7 @@ class Executor:
         """
         self._diverged: dict[object, Diverged] = {}
         wanted = list(models) + [model for promise in promises for model in promise.models]
-        self._compute(_Pending(wanted))
+        self._compute(_Pending(wanted, self.trainer.device))
         self._measure([p for p in promises if isinstance(p, Measure) and p.result is None])
         for promise in promises:
             if promise.result is not None:
@@ -126,7 +130,7 @@ def _shape(recipe: LocalSGD) -> LocalSGD:
 class _Pending:
     """The part of the graph that must be computed, with what is ready to be."""
 
-    def __init__(self, wanted: Iterable[Model]) -> None:
+    def __init__(self, wanted: Iterable[Model], device: torch.device) -> None:
         self.algebra: list[Model] = []
         self.rows: list[Model] = []
         self.visits: list[Model] = []
@@ -137,6 +141,9 @@ class _Pending:
             model = stack.pop()
             if id(model) in self._missing:
                 continue
+            for parent in model.parents:
+                if parent.value is not None:  # initial models are drawn on the CPU, and move once
+                    parent.value = parent.value.to(device)
             lacking = [parent for parent in model.parents if parent.value is None]
             self._missing[id(model)] = len(lacking)
             for parent in lacking:
@@ -161,16 +168,14 @@ class _Pending:
 def _algebra(model: Model, trainer: Trainer) -> Tensor:
     operation = model.operation
     values = [parent.value for parent in model.parents if parent.value is not None]
-    # The initial model is drawn on the CPU; whatever was trained stays where it was trained.
-    device = next((value.device for value in values if value.is_cuda), values[0].device)
     if isinstance(operation, Apply):
-        return operation.function(*[value.to(device) for value in values])
+        return operation.function(*values)
     if isinstance(operation, Job):
-        return operation.function(trainer, *[value.to(device) for value in values])
+        return operation.function(trainer, *values).to(trainer.device)
     assert isinstance(operation, Sum)
-    total = values[0].to(device) * operation.coefficients[0]
+    total = values[0] * operation.coefficients[0]
     for value, coefficient in zip(values[1:], operation.coefficients[1:], strict=True):
-        total.add_(value.to(total.device), alpha=coefficient)
+        total.add_(value, alpha=coefficient)
     return total
 
 
@@ -183,7 +188,8 @@ def _stacked(pending: _Pending, models: list[Model]) -> None:
         groups[model.space, rows.function, rows.options, len(model.parents)].append(model)
     for (space, *_), group in groups.items():
         assert isinstance(space, Space)
-        most = max(1, STACKED // (space.size * len(group[0].parents)))
+        stacked = STACKED_CUDA if any(p.value is not None and p.value.is_cuda for p in group[0].parents) else STACKED
+        most = max(1, stacked // (space.size * len(group[0].parents)))
         for first in range(0, len(group), most):
             part = group[first : first + most]
             for model, value in zip(part, _by_rows(part), strict=True):
@@ -194,8 +200,7 @@ def _by_rows(models: list[Model]) -> list[Tensor]:
     rows = models[0].operation
     assert isinstance(rows, Rows)
     values = [[parent.value for parent in model.parents if parent.value is not None] for model in models]
-    device = next((value.device for row in values for value in row if value.is_cuda), values[0][0].device)
-    stacks = [torch.stack([value.to(device) for value in column]) for column in zip(*values, strict=True)]
+    stacks = [torch.stack(column) for column in zip(*values, strict=True)]
     # Each with memory of its own: a view would keep all the others'.
     return [value.clone() for value in rows.function(*stacks, **dict(rows.options)).unbind(0)]
 

@@ -117,8 +117,17 @@ class Score:
 class Trainer(Protocol):
     """The seam of learning: a cohort of visits in, their results out, in the same order."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where models live."""
+        ...
+
     def prepare(self, space: Space) -> None:
         """Refuse an architecture that cannot be run, before any work."""
+        ...
+
+    def fills(self, space: Space, batch: int) -> bool:
+        """Whether one client's step leaves no room for others, so that nothing is gained by running them together."""
         ...
 
     def train(self, jobs: list[TrainJob]) -> list[Trained]:

@@ -18,8 +18,14 @@ from paceline.learn.space import Space
 class ReferenceTrainer:
     """Train and score visits one after the other on the CPU."""
 
+    device = torch.device("cpu")
+
     def prepare(self, space: Space) -> None:
         """Whatever is a module can be run."""
+
+    def fills(self, space: Space, batch: int) -> bool:
+        """Nothing runs together here, whatever its size."""
+        return False
 
     def train(self, jobs: list[TrainJob]) -> list[Trained]:
         """Run each visit on its own."""

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from paceline.errors import Diverged, SettingError
 from paceline.learn.executor import Statistics
+from paceline.learn.job import Trainer
 from paceline.papers.result import Reproduction, Request, Row, hardware
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.run import Row as Metrics
@@ -150,14 +151,15 @@ class Laboratory:
             for space in run.problem.spaces:
                 executor.trainer.prepare(space)
         self._left = {id(run) for run in runs}
-        begin = clock.perf_counter()
-        try:
-            drive(runs, executor)
-        finally:
-            self._note_call(len(runs), executor.statistics, clock.perf_counter() - begin)
-        for run in runs:
-            if run.failure is not None and not isinstance(run.failure, Diverged):
-                raise run.failure
+        for group in groups(runs, executor.trainer):
+            begin, before = clock.perf_counter(), replace(executor.statistics)
+            try:
+                drive(group, executor)
+            finally:
+                self._note_call(len(group), executor.statistics.since(before), clock.perf_counter() - begin)
+            for run in group:
+                if run.failure is not None and not isinstance(run.failure, Diverged):
+                    raise run.failure
 
     def _note_call(self, runs: int, done: Statistics, seconds: float) -> None:
         """What was computed where: results may come from several calls and machines."""
@@ -182,6 +184,18 @@ class Laboratory:
             assert run.directory is not None
             where = run.directory.relative_to(self.root)
             self.console.print(f"{where}: {accuracy:.4f} at t={row['time']:.0f} s, round {row['round']}")
+
+
+def groups(runs: Sequence[Run], trainer: Trainer) -> list[list[Run]]:
+    """Runs that are carried out together: all of them, but one at a time where one client fills the device.
+
+    Nothing is gained by company there; memory is, and whatever ends is kept.
+    """
+    alone = [
+        any(trainer.fills(space, run.settings.algorithm.local.batch) for space in run.problem.spaces) for run in runs
+    ]
+    together = [run for run, one in zip(runs, alone, strict=True) if not one]
+    return [*([together] if together else []), *([run] for run, one in zip(runs, alone, strict=True) if one)]
 
 
 def computed(calls: Sequence[Call], *, rows: Sequence[Row], note: str, figure: Callable[[], Any]) -> Reproduction:

@@ -56,7 +56,12 @@ def layer_counts(slots: Sequence[Slot], density: float, spread: Spread = "erk") 
 
 
 def random_masks(
-    space: Space, slots: Sequence[Slot], kept: Sequence[int], key: int, clients: Sequence[int], device: str = "cpu"
+    space: Space,
+    slots: Sequence[Slot],
+    kept: Sequence[int],
+    key: int,
+    clients: Sequence[int],
+    device: str | torch.device = "cpu",
 ) -> Tensor:
     """(C, P) masks with ``kept[l]`` ones in layer l, at random places.
 
