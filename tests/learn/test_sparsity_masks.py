@@ -14,6 +14,7 @@ from paceline.learn import noise
 from paceline.learn.models import build
 from paceline.learn.space import Slot, Space
 from paceline.learn.sparsity import (
+    choosing,
     cosine_fraction,
     counts,
     erk,
@@ -191,10 +192,15 @@ def test_the_smallest_are_a_stable_sort_s(dtype, data):
     pool = st.sampled_from([0, 1, 2047, 2048, 1 << 22, (1 << 22) + 1, never - 1, never])
     rows = data.draw(st.lists(st.lists(pool, min_size=wide, max_size=wide), min_size=1, max_size=4))
     wanted = data.draw(st.lists(st.integers(0, wide), min_size=len(rows), max_size=len(rows)))
-    found = layout.smallest(torch.tensor(rows, dtype=dtype), torch.tensor(wanted))
+    keys = torch.tensor(rows, dtype=dtype)
+    found = choosing.smallest(keys, torch.tensor(wanted))
     for row, count, chosen in zip(rows, wanted, found.tolist(), strict=True):
         order = [i for i in sorted(range(wide), key=row.__getitem__) if row[i] != never]
         assert [i for i, c in enumerate(chosen) if c] == sorted(order[:count])
+    layers = choosing.smallest_of_layers([keys, keys[:, :1], keys], torch.tensor([[n, 1, 0] for n in wanted]))
+    assert torch.equal(layers[0], found), "a GPU's way"
+    assert torch.equal(layers[1], keys[:, :1] != never)
+    assert not layers[2].any()
 
 
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])

@@ -23,7 +23,7 @@ from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, masked
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import cosine_fraction, counts, rigl
-from paceline.learn.sparsity.layout import Order
+from paceline.learn.sparsity.choosing import least
 
 
 class Update(NamedTuple):
@@ -158,9 +158,7 @@ def _mean(*values: Tensor, samples: Sequence[float]) -> Tensor:
 def _largest(centre: Tensor, *masks: Tensor, slots: Sequence[Slot], kept: Sequence[int]) -> Tensor:
     """Of the weights that somebody has, the so many largest of each layer; of equal ones the highest index."""
     mask_1P = torch.stack(masks).amax(dim=0)[None]
-    found = counts(mask_1P, slots)
-    for place, slot in enumerate(slots):
-        lost_1 = found[:, place] - kept[place]
-        dropped = Order(mask_1P, slot).smallest(centre[None], mask_1P, lost_1)
+    lost_1L = counts(mask_1P, slots) - torch.tensor(kept, device=mask_1P.device)
+    for slot, dropped in zip(slots, least(centre[None], mask_1P, slots, lost_1L), strict=True):
         mask_1P[:, slot.start : slot.stop].sub_(dropped.to(mask_1P.dtype))
     return mask_1P[0]

@@ -80,7 +80,7 @@ class GraphCache:
     @torch.no_grad()
     def run(self, program: Program, state: CohortState, plan: StepPlan) -> Tensor:
         """Train one cohort in place; returns each client's mean loss."""
-        clients, (_, steps, batch) = len(plan.rates_C), plan.rows_CSB.shape
+        clients, (_, steps, batch) = len(plan.steps_C), plan.rows_CSB.shape
         size = rounded(clients)
         form = (
             id(program),
@@ -96,8 +96,7 @@ class GraphCache:
             captured = self.graphs[form] = capture(program, state, plan, size)
         _load(captured.state, state, clients)
         captured.reset(plan.key_C)
-        left_C = torch.tensor(plan.steps_C, device=plan.x.device)[:, None]
-        lr_CS = plan.lr_C()[:, None] * (torch.arange(steps, device=plan.x.device) < left_C)
+        lr_CS = plan.lr_C[:, None] * (torch.arange(steps, device=plan.x.device) < plan.left_C[:, None])
         total_C = torch.zeros_like(lr_CS[:, 0])
         for step in range(steps):
             captured.rows_CB[:clients] = plan.rows_CSB[:, step]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -16,25 +18,40 @@ SLICE = 8192
 @torch.no_grad()
 def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> list[Score]:
     """Accuracy and mean loss of each job's model on its own rows; all jobs read the same x and y."""
-    x, y = jobs[0].x, jobs[0].y
     params = program.pack([job.value.to(device) for job in jobs])
-    rows_CR, real_CR = _padded(jobs, device)
     hits_C = torch.zeros(len(jobs), dtype=torch.int64, device=device)
     loss_C = torch.zeros(len(jobs), dtype=torch.float64, device=device)
-    width = max(1, SLICE // len(jobs))
-    for at in range(0, rows_CR.shape[1], width):
-        rows, real = rows_CR[:, at : at + width], real_CR[:, at : at + width]
-        target = y[rows.reshape(-1)]
-        output = program.outputs(params, x[rows.reshape(-1)])
-        loss, hit = _losses_and_hits(output, target)
+    for x, target, real in _slices(jobs, device):
+        loss, hit = _losses_and_hits(program.outputs(params, x), target)
         hits_C += (hit.view_as(real) & real).sum(dim=1)
         loss_C += (loss.view_as(real) * real).sum(dim=1).double()
-    counts = real_CR.sum(dim=1)
-    accuracy = [h / n for h, n in zip(hits_C.tolist(), counts.tolist(), strict=True)]
-    mean_loss = (loss_C / counts).tolist()
-    if y.is_floating_point():
-        accuracy = [float("nan")] * len(jobs)
-    return [Score(a, m, int(n)) for a, m, n in zip(accuracy, mean_loss, counts.tolist(), strict=True)]
+    counts = [len(job.y) if job.rows is None else len(job.rows) for job in jobs]
+    # One transfer: each makes the host wait for the device.
+    hits, losses = torch.stack([hits_C.double(), loss_C]).tolist()
+    if jobs[0].y.is_floating_point():
+        hits = [float("nan")] * len(jobs)
+    return [Score(h / n, s / n, n) for h, s, n in zip(hits, losses, counts, strict=True)]
+
+
+def _slices(jobs: list[EvalJob], device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Merged samples (C*R, ...), their targets, and which of the (C, R) are real, some rows at a time."""
+    x, y, models = jobs[0].x, jobs[0].y, len(jobs)
+    width = max(1, SLICE // models)
+    if all(job.rows is None for job in jobs):
+        for at in range(0, len(y), width):
+            some, target = x[at : at + width], y[at : at + width]
+            real = torch.ones(models, len(target), dtype=torch.bool, device=device)
+            yield _again(some, models), _again(target, models), real
+        return
+    rows_CR, real_CR = _padded(jobs, device)
+    for at in range(0, rows_CR.shape[1], width):
+        rows = rows_CR[:, at : at + width].reshape(-1)
+        yield x[rows], y[rows], real_CR[:, at : at + width]
+
+
+def _again(samples: Tensor, times: int) -> Tensor:
+    """The same samples for every model."""
+    return samples if times == 1 else samples.repeat(times, *[1] * (samples.dim() - 1))
 
 
 def _losses_and_hits(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

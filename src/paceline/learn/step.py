@@ -53,7 +53,9 @@ class StepPlan:
     rows_CSB: Tensor
     weight_CSB: Tensor
     steps_C: list[int]
-    rates_C: list[float]
+    left_C: Tensor
+    """``steps_C`` on the device; made once for a wave, since every small transfer makes the host wait."""
+    lr_C: Tensor
     x: Tensor
     y: Tensor
     drops: bool
@@ -68,20 +70,17 @@ class StepPlan:
             rows_CSB=self.rows_CSB[clients, : steps_C[0]],
             weight_CSB=self.weight_CSB[clients, : steps_C[0]],
             steps_C=steps_C,
-            rates_C=self.rates_C[clients],
+            left_C=self.left_C[clients],
+            lr_C=self.lr_C[clients],
         )
 
     def on(self, x: Tensor, y: Tensor) -> StepPlan:
         """The same plan over these samples."""
         return replace(self, x=x, y=y)
 
-    def lr_C(self) -> Tensor:
-        """The clients' rates as a tensor."""
-        return torch.tensor(self.rates_C, dtype=self.x.dtype, device=self.x.device)
-
     def mean_loss(self, total_C: Tensor) -> Tensor:
         """Each client's loss, summed over its steps, as a mean."""
-        return total_C / torch.tensor(self.steps_C, dtype=self.x.dtype, device=self.x.device)
+        return total_C / self.left_C.to(total_C.dtype)
 
 
 def make_batch(plan: StepPlan, rows_CB: Tensor, weight_CB: Tensor, key_C: Tensor, step: int | Tensor) -> Batch:

@@ -46,12 +46,10 @@ class TraceCache:
         that few sizes occur; until then they train at rate 0.
         """
         clients = len(plan.steps_C)
-        left_C = torch.tensor(plan.steps_C)
-        lr_C = plan.lr_C()
-        total_C = torch.zeros_like(lr_C)
+        total_C = torch.zeros_like(plan.lr_C)
         for first, count, size in pieces(plan.steps_C):
             part = state if size == clients else state.first(size)
-            still_CS = left_C[:size, None] > torch.arange(first, first + count)
+            still_CS = plan.left_C[:size, None] > torch.arange(first, first + count)
             block = slice(first, first + count)
             total_C[:size] += self._steps(program, part, plan, count)(
                 plan.x,
@@ -60,7 +58,7 @@ class TraceCache:
                 plan.weight_CSB[:size, block],
                 plan.key_C[:size],
                 torch.tensor(first),
-                lr_C[:size, None] * still_CS,
+                plan.lr_C[:size, None] * still_CS,
                 *flat(part),
             )
         return plan.mean_loss(total_C)

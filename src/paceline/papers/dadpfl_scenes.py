@@ -190,7 +190,7 @@ PAPER = {
     ),
 }
 """As in the paper and its scripts (section 3.4). HAM10000 without their oversampling (DA-E8)."""
-MIDDLE = {"cifar10": replace(CIFAR10, rounds=20, epochs=1, every=2, targets=(0.5,))}
+MIDDLE = {"cifar10": replace(CIFAR10, rounds=12, epochs=1, every=3, targets=(0.5,))}
 """ResNet-18 and CIFAR-10 as in the paper with a fifth of its local epochs and few rounds, for one large GPU."""
 SMALL = {
     "digits": Scene(

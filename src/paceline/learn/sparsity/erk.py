@@ -15,7 +15,8 @@ from torch import Tensor
 from paceline.errors import SettingError
 from paceline.learn.noise import mix, signed
 from paceline.learn.space import Slot, Space
-from paceline.learn.sparsity.layout import Order, sizes
+from paceline.learn.sparsity.choosing import anywhere
+from paceline.learn.sparsity.layout import sizes
 
 Spread = Literal["erk", "uniform"]
 
@@ -69,12 +70,11 @@ def random_masks(
     """
     key_C = mix(torch.tensor(signed(key), device=device), torch.tensor(list(clients), device=device))
     masks_CP = torch.ones(len(clients), space.size, dtype=space.dtype, device=device)
-    for slot, count in zip(slots, kept, strict=True):
-        layer = masks_CP[:, slot.start : slot.stop].zero_()
-        if count == slot.stop - slot.start:
-            layer.fill_(1)
-        else:
-            layer.copy_(Order(masks_CP, slot).random(key_C, masks_CP, torch.full_like(key_C, count)))
+    for slot in slots:
+        masks_CP[:, slot.start : slot.stop] = 0
+    count_CL = torch.tensor(list(kept), device=device).expand(len(clients), -1)
+    for slot, chosen in zip(slots, anywhere(key_C, masks_CP, slots, count_CL), strict=True):
+        masks_CP[:, slot.start : slot.stop] = chosen
     return masks_CP
 
 

@@ -6,16 +6,18 @@ Shapes: C clients, P parameters, N weights of one layer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from paceline.errors import SettingError
 from paceline.learn.space import Slot
-from paceline.learn.sparsity.layout import Order, counts
+from paceline.learn.sparsity.choosing import anywhere, greatest, least
+from paceline.learn.sparsity.layout import counts
 
-Grow = Callable[[Order, Tensor, Tensor], Tensor]
+Grow = Callable[[Tensor, Tensor], Iterator[Tensor]]
+"""Masks and how many by layer, to where weights grow, layer by layer."""
 
 
 def cosine_fraction(initial: float, t: int, rounds: int) -> float:
@@ -37,7 +39,7 @@ def rigl(
     mask has no weight yet: it is 0, or the neighbours' after the next average.
     """
     coarse_CP = _coarse(gradients_CP, slots)
-    return _move(weights_CP, masks_CP, slots, fraction, lambda o, m, n: o.largest(coarse_CP, m, n))
+    return _move(weights_CP, masks_CP, slots, fraction, lambda masks, n: greatest(coarse_CP, masks, slots, n))
 
 
 def _coarse(gradients_CP: Tensor, slots: Sequence[Slot]) -> Tensor:
@@ -60,7 +62,7 @@ def random_growth(
     weights_CP: Tensor, masks_CP: Tensor, key_C: Tensor, slots: Sequence[Slot], fraction: float | Tensor
 ) -> Tensor:
     """(C, P) new masks: drop as RigL does, grow at random places drawn at each client's int64 key (one a round)."""
-    return _move(weights_CP, masks_CP, slots, fraction, lambda o, m, n: o.random(key_C, m, n))
+    return _move(weights_CP, masks_CP, slots, fraction, lambda masks, n: anywhere(key_C, masks, slots, n))
 
 
 def _move(
@@ -68,11 +70,12 @@ def _move(
 ) -> Tensor:
     moved_CP = masks_CP.clone()
     share = torch.as_tensor(fraction, dtype=torch.float64, device=masks_CP.device)
-    for slot, active_C in zip(slots, counts(masks_CP, slots).unbind(dim=1), strict=True):
-        count_C = _ceil(share * active_C).clamp(max=active_C)
-        layer, order = moved_CP[:, slot.start : slot.stop], Order(weights_CP, slot)
-        layer.sub_(order.smallest(weights_CP, masks_CP, count_C).to(layer.dtype))
-        layer.add_(grow(order, moved_CP, count_C))
+    active_CL = counts(masks_CP, slots)
+    count_CL = _ceil(share.reshape(-1, 1) * active_CL).clamp(max=active_CL)
+    for slot, dropped in zip(slots, least(weights_CP, masks_CP, slots, count_CL), strict=True):
+        moved_CP[:, slot.start : slot.stop].sub_(dropped.to(moved_CP.dtype))
+    for slot, grown in zip(slots, grow(moved_CP, count_CL), strict=True):
+        moved_CP[:, slot.start : slot.stop].add_(grown)
     return moved_CP
 
 

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from paceline.errors import SettingError
 from paceline.learn.space import Slot
-from paceline.learn.sparsity.layout import Order, counts, row_sums, sizes
+from paceline.learn.sparsity.choosing import least
+from paceline.learn.sparsity.layout import counts, row_sums, sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +63,7 @@ def prune(
     if target is not None:
         lost_CL = _limited(lost_CL, active_CL, sum(sizes(slots)), target)
     pruned_CP = masks_CP.clone()
-    for slot, lost_C in zip(slots, lost_CL.unbind(dim=1), strict=True):
-        chosen = Order(weights_CP, slot).smallest(weights_CP, masks_CP, lost_C)
+    for slot, chosen in zip(slots, least(weights_CP, masks_CP, slots, lost_CL), strict=True):
         pruned_CP[:, slot.start : slot.stop].sub_(chosen.to(pruned_CP.dtype))
     return pruned_CP
 
