@@ -6,7 +6,6 @@ depend on it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -120,9 +119,14 @@ class Swarm:
         return peer
 
     async def hear(self, world: World, others: Sequence[tuple[int, Peer]], client: int) -> list[Peer]:
-        """Fetch several side by side; who waits for whom here is the links' business, not a barrier's."""
-        answers = await asyncio.gather(*[self.fetch(world, peer, source, client) for source, peer in others])
-        return [answer for answer in answers if answer is not None]
+        """Fetch from several, one after the other: the nearest number after one's own comes first, as in ``gossip``.
+
+        With one order for all, everybody would stand in line for the same few.
+        """
+        answers = {}
+        for source, peer in sorted(others, key=lambda pair: (pair[0] - client) % len(self.peers)):
+            answers[source] = await self.fetch(world, peer, source, client)
+        return [answer for source, _ in others if (answer := answers[source]) is not None]
 
 
 def average(own: Peer, others: Sequence[Peer]) -> Model:
