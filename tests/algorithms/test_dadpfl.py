@@ -122,6 +122,17 @@ def test_waits_name_who_was_waited_for():
         assert (by_place[place], by_place[place - 1], float(place)) in waits
 
 
+def test_nobody_stands_in_line_for_the_same_few():
+    """All fetch at once, and every link carries one model at a time: complete, in as many turns as there are others;
+    at random, hardly more turns than the busiest has listeners."""
+    _, _, times = dry(clients=30, graph="complete", wait=0, rounds=1, links=FixedLinks(1.0))
+    assert times == [29.0 + 1.0]
+    world, _, times = dry(clients=60, degree=8, wait=0, rounds=1, links=FixedLinks(1.0))
+    near = Neighbourhoods(graph="random", degree=8).draw(world, 0)
+    busiest = np.bincount(np.concatenate(near)).max()
+    assert busiest <= times[0] - 1.0 <= 1.5 * busiest
+
+
 # -- bytes and FLOPs ------------------------------------------------------------------------------------------------
 
 

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from paceline.errors import SettingError
+from paceline.learn.cohort import CohortTrainer
 from paceline.papers import psfl_structures, psfl_trained
 from paceline.papers.psfl_tables import Finding, _agrees, _winner_row, case_rows
 from paceline.papers.result import Request
 from paceline.papers.statistics import Interval, mean_interval, ratio_interval
 from paceline.papers.trials import Finished, Laboratory, Trial
 from paceline.worlds.until import Until
+
+FEW = ("clients=10", "fedavg.width=3", "rounds=2")
 
 
 @pytest.fixture
@@ -48,8 +51,7 @@ def test_figure_3_shrunk(shrunk, tmp_path):
 
 
 def test_results_of_other_settings_are_refused(tmp_path):
-    few = ("clients=10", "fedavg.width=3", "rounds=2")
-    trial = Trial(case="a", method="fedavg", rate=0.1, seed=0, overrides=few, until=Until())
+    trial = Trial(case="a", method="fedavg", rate=0.1, seed=0, overrides=FEW, until=Until())
     laboratory = Laboratory(Request(out=tmp_path, quiet=True))
     laboratory.carry_out([trial])
     with pytest.raises(SettingError, match="holds a run with other settings"):
@@ -94,6 +96,23 @@ def test_what_is_no_result_is_run_again(tmp_path, damage):
     (second,) = laboratory.carry_out([quick_trial()])
     assert len(laboratory.calls()) == 2
     assert second.accuracy.tolist() == first.accuracy.tolist()
+
+
+def test_runs_whose_clients_fill_the_device_go_one_at_a_time(tmp_path, monkeypatch):
+    """Here those of more than 12 samples a batch; it changes no result."""
+    laboratory = Laboratory(Request(out=tmp_path, quiet=True))
+    small, large, other = (
+        Trial(case=case, method="fedavg", rate=0.1, seed=0, overrides=(*FEW, f"local.batch={batch}"), until=Until())
+        for case, batch in (("a", 10), ("b", 20), ("c", 30))
+    )
+    monkeypatch.setattr(CohortTrainer, "fills", lambda self, space, batch: batch > 12)
+    apart = laboratory.carry_out([large, small, other, replace(small, case="d")])
+    assert [call.runs for call in laboratory.calls()] == [2, 1, 1]
+    assert sum(call.visits for call in laboratory.calls()) == 4 * 2 * 3
+    monkeypatch.undo()
+    with Laboratory(Request(quiet=True)) as another:
+        together = another.carry_out([large, small, other, replace(small, case="d")])
+    assert [one.accuracy.tolist() for one in apart] == [one.accuracy.tolist() for one in together]
 
 
 def test_a_summary_cut_in_two_is_run_again(tmp_path):
