@@ -61,6 +61,30 @@ def visit(start, client=0, *, recipe=RECIPE, lr=0.1, shards=SHARDS, owner="A", r
     return Model(start.space, None, operation, (start, *extras.values()))
 
 
+def test_what_nobody_needs_any_more_is_freed_at_once():
+    """A round's trained models are gone when the next round trains; a hundred rounds may be computed in one call."""
+
+    class Watcher(Recorder):
+        alive = ()
+
+        def train(self, jobs):
+            self.alive = [reference() is not None for reference in references]
+            return super().train(jobs)
+
+    first = [visit(value(0), k) for k in range(3)]
+    middle = mean(first)
+    second = visit(middle, 3)
+    references = [weakref.ref(model) for model in (*first, middle)]
+    waiting = [*first, middle, second]
+    del first, middle
+    waiting.reverse()
+    trainer = Watcher()
+    Executor(trainer).run(waiting.pop() for _ in range(5))
+    assert second.value is not None
+    assert trainer.alive == [False, False, False, True]
+    assert references[3]() is None
+
+
 # -- waves --------------------------------------------------------------------------------------------------------
 
 

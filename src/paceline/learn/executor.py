@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import torch
@@ -56,10 +57,11 @@ class Executor:
         """Give every one of these a value; returns the owners whose training diverged, with what to tell them.
 
         Others' nodes are computed all the same: a wave may hold many runs, and one that diverges spoils no other.
+        Nodes are not held here: what nobody else holds is freed as soon as all that need it are computed.
         """
         self._diverged: dict[object, Diverged] = {}
-        wanted = list(models) + [model for promise in promises for model in promise.models]
-        self._compute(_Pending(wanted, self.trainer.device))
+        promised = (model for promise in promises for model in promise.models)
+        self._compute(_Pending(chain(models, promised), self.trainer.device))
         self._measure([p for p in promises if isinstance(p, Measure) and p.result is None])
         for promise in promises:
             if promise.result is not None:

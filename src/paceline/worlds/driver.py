@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
-from paceline.errors import Diverged
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model, Promise
@@ -32,6 +31,13 @@ def make_executor(settings: ExecutorSettings) -> Executor:
     return Executor(trainer)
 
 
+def _given_away(models: list[Model]) -> Iterator[Model]:
+    """One after the other, held no longer: a trained model must not outlive the average that it went into."""
+    models.reverse()
+    while models:
+        yield models.pop()
+
+
 def drive(runs: Sequence[Run], executor: Executor) -> None:
     """Take all runs to their ends; failures stay with their runs. Files are complete even if interrupted."""
     active = list(runs)
@@ -49,7 +55,7 @@ def drive(runs: Sequence[Run], executor: Executor) -> None:
                 wanted = run.wanted()
                 models += wanted[0]
                 promises += wanted[1]
-            diverged: dict[object, Diverged] = executor.run(models, promises) if models or promises else {}
+            diverged = executor.run(_given_away(models), promises) if models or promises else {}
             for run in active:
                 run.settle(diverged.get(run.world))
                 if run.done:
