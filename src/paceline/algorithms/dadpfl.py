@@ -134,29 +134,47 @@ class DADPFL:
             end = End(client, await self.reshape(world, swarm, turn, client, own, trained), trained)
         except Dropped:
             end = End(client, own, own.weights)
+        end = replace(end, time=world.now())
         turn.finish(end)
         return end
 
     async def hear(self, world: World, swarm: Swarm, turn: Turn, client: int) -> list[Peer]:
-        """DA-2 ... DA-5: wait for some of those before; take what they have now, and of the rest what they had."""
-        near = turn.near[client]
-        fresh = await self.wait_for(world, turn, client, [j for j in near if turn.order[j] < turn.order[client]])
-        return await swarm.hear(world, [(j, fresh.get(j, swarm.peers[j])) for j in near], client)
+        """DA-2 ... DA-5: of some of those before what they have trained in this round, of the rest what they had.
 
-    async def wait_for(self, world: World, turn: Turn, client: int, before: Sequence[int]) -> dict[int, Peer]:
-        """DA-3, DA-4: the first so many of these to finish; the rest counts as not waited for."""
-        cap = self.wait - (turn.round * (self.wait + 1)) // self.rounds if self.decay else self.wait
-        if self.rule == "lowest":
+        Models of the round's start come while it waits, and a fresh one as soon as there is one.
+        """
+        near, cap = turn.near[client], self.cap(turn.round)
+        before = [j for j in near if turn.order[j] < turn.order[client]]
+        if self.rule == "lowest" or not cap:
             before = sorted(before, key=lambda j: turn.order[j])[:cap]
-        fresh: dict[int, Peer] = {}
-        waiting = {turn.ends[j] for j in before}
+        others = {j: swarm.peers[j] for j in near if j not in before}
+        early, late = await asyncio.gather(
+            swarm.hear(world, others, client), self.hear_first(world, swarm, turn, client, before)
+        )
+        heard = early | late
+        return [heard[j] for j in near if j in heard]
+
+    def cap(self, round: int) -> int:
+        """How many are waited for in this round."""
+        return self.wait - (round * (self.wait + 1)) // self.rounds if self.decay else self.wait
+
+    async def hear_first(
+        self, world: World, swarm: Swarm, turn: Turn, client: int, before: Sequence[int]
+    ) -> dict[int, Peer]:
+        """DA-3, DA-4: the first so many of these to finish; the rest counts as not waited for."""
+        cap, waiting = self.cap(turn.round), {turn.ends[j] for j in before}
+        fresh: list[End] = []
+        heard: dict[int, Peer] = {}
         while waiting and len(fresh) < cap:
             event = asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            done, waiting = await world.wait(client, event, lambda found: _latest(found[0]))
-            for end in sorted((task.result() for task in done), key=lambda end: turn.order[end.client]):
-                if len(fresh) < cap:
-                    fresh[end.client] = end.peer
-        return fresh
+            done, waiting = await world.wait(client, event, lambda found: _first(found[0]))
+            # Several may have finished while one was fetched.
+            ends = sorted((task.result() for task in done), key=lambda end: (end.time, turn.order[end.client]))
+            for end in ends[: cap - len(fresh)]:
+                fresh.append(end)
+                heard |= await swarm.hear(world, {end.client: end.peer}, client)
+        old = set(before) - {end.client for end in fresh}
+        return heard | await swarm.hear(world, {j: swarm.peers[j] for j in old}, client)
 
     async def reshape(self, world: World, swarm: Swarm, turn: Turn, client: int, own: Peer, trained: Model) -> Peer:
         """DA-10 ... DA-12: perhaps fewer weights, then as many elsewhere; in effect from the next round on."""
@@ -198,6 +216,8 @@ class End:
     peer: Peer
     trained: Model
     """As it was trained, before its mask moved: what is scored."""
+    time: float = 0.0
+    """When."""
 
 
 class Turn:
@@ -264,6 +284,6 @@ class Timing:
             )
 
 
-def _latest(done: set[asyncio.Future[End]]) -> int:
-    """Of those that finished at one instant, any: the lowest."""
-    return min(task.result().client for task in done)
+def _first(done: set[asyncio.Future[End]]) -> int:
+    """Of those that have finished, the first; at one instant, the lowest."""
+    return min((task.result().time, task.result().client) for task in done)[1]

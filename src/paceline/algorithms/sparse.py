@@ -6,7 +6,7 @@ depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -118,15 +118,17 @@ class Swarm:
         self._known[source, target] = peer.version
         return peer
 
-    async def hear(self, world: World, others: Sequence[tuple[int, Peer]], client: int) -> list[Peer]:
+    async def hear(self, world: World, others: Mapping[int, Peer], client: int) -> dict[int, Peer]:
         """Fetch from several, one after the other: the nearest number after one's own comes first, as in ``gossip``.
 
-        With one order for all, everybody would stand in line for the same few.
+        With one order for all, everybody would stand in line for the same few. Who has gone is not in the answer.
         """
-        answers = {}
-        for source, peer in sorted(others, key=lambda pair: (pair[0] - client) % len(self.peers)):
-            answers[source] = await self.fetch(world, peer, source, client)
-        return [answer for source, _ in others if (answer := answers[source]) is not None]
+        answers: dict[int, Peer] = {}
+        for source in sorted(others, key=lambda source: (source - client) % len(self.peers)):
+            answer = await self.fetch(world, others[source], source, client)
+            if answer is not None:
+                answers[source] = answer
+        return answers
 
 
 def average(own: Peer, others: Sequence[Peer]) -> Model:
