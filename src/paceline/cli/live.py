@@ -35,17 +35,15 @@ class LiveProgress:
     ) -> None:
         if self.console.is_terminal:
             self._live.stop()
-        else:
-            for run, row in self.latest.values():
-                if self._said.get(run.label) != row["round"]:
-                    self._say(run, row)
+        for run, row in self.latest.values():
+            if not self.console.is_terminal and self._said.get(run.label) != row["round"]:
+                self._say(run, row)
+            self._tell(run)  # what was decided after the last metrics
 
     def __call__(self, run: Run, row: Row) -> None:
         """A run has a new row of metrics, and perhaps has decided something."""
         self.latest[run.label] = (run, row)
-        for note in run.world.notes[self._told.get(run.label, 0) :]:
-            self.console.print(f"{run.label:<18} t={note.time:>9.1f} s  {note.text}", soft_wrap=True, markup=False)
-        self._told[run.label] = len(run.world.notes)
+        self._tell(run)
         if self.console.is_terminal:
             return
         now = time.monotonic()
@@ -53,6 +51,12 @@ class LiveProgress:
         if now >= self._said.get(due, 0.0):
             self._said[due] = now + LOG_EVERY
             self._say(run, row)
+
+    def _tell(self, run: Run) -> None:
+        """Decisions that have not been told yet."""
+        for note in run.world.notes[self._told.get(run.label, 0) :]:
+            self.console.print(f"{run.label:<18} t={note.time:>9.1f} s  {note.text}", soft_wrap=True, markup=False)
+        self._told[run.label] = len(run.world.notes)
 
     def _say(self, run: Run, row: Row) -> None:
         self._said[run.label] = row["round"]
