@@ -1,13 +1,15 @@
 """DA-DPFL (DA-1 ... DA-12): who waits for whom, what is averaged, masks, sparsity, bytes and FLOPs."""
 
+import asyncio
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from paceline.algorithms.dadpfl import DADPFL, Pruning
+from paceline.algorithms.dadpfl import DADPFL, End, Pruning, Turn
 from paceline.algorithms.neighbourhoods import Neighbourhoods, matching
 from paceline.algorithms.sparse import Swarm
 from paceline.errors import SettingError
@@ -17,7 +19,7 @@ from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.run import Run
 from paceline.worlds.settings import make_settings
 from tests.algorithms.test_pfedavg import world_of
-from tests.worlds.worlds import SPACE, FixedLinks, follow, spans
+from tests.worlds.worlds import SPACE, FixedLinks, follow, play, spans
 
 LOCAL = LocalSGD(lr=0.1, batch=4, steps=3)
 NO_PRUNING = Pruning(target=0.0)
@@ -120,6 +122,63 @@ def test_waits_name_who_was_waited_for():
     waits = spans(world, "site", "peer", "end", kinds=("wait",))
     for place in range(1, 12):
         assert (by_place[place], by_place[place - 1], float(place)) in waits
+
+
+def test_models_of_the_round_s_start_come_while_a_client_waits():
+    """All hear all and wait for all before: who is last has everything but the last model when that is trained."""
+    world, _, _ = dry(clients=5, graph="complete", wait=4, rounds=1, times=[10.0] * 5, links=FixedLinks(1.0))
+    order = [int(place) for place in world.stream("reuse order", 0).permutation(5)]
+    by_place = {place: client for client, place in enumerate(order)}
+    begun = dict(spans(world, "site", "start", kinds=("train",)))
+    first, second, last = by_place[0], by_place[1], by_place[4]
+    came = {(site, peer): start for site, peer, start in spans(world, "site", "peer", "start", kinds=("receive",))}
+    for place in (2, 3, 4):
+        assert came[second, by_place[place]] < begun[first] + 10.0, "old ones meanwhile"
+    assert 0 <= came[second, first] - begun[first] - 10.0 <= 3, "a fresh one when it is there; four want it"
+    assert came[last, by_place[3]] == begun[by_place[3]] + 10.0
+    assert begun[last] == came[last, by_place[3]] + 1.0
+
+
+def test_of_those_who_finish_during_a_fetch_the_first_ones_count():
+    """2, 0 and 1 finish at 1, 2 and 3 s, a transfer takes 10 s: with N = 2 the first two count, not the order."""
+    world = world_of([1.0] * 5, FixedLinks(10.0))
+    algorithm = DADPFL(rounds=1, wait=2, pruning=NO_PRUNING, local=LOCAL)
+
+    async def main():
+        swarm = Swarm(world, density=0.5)
+        turn = Turn(world, 0, Neighbourhoods(graph="complete", degree=4), prunes=False)
+        turn.order = [1, 0, 2, 4, 3]
+        new = {client: replace(swarm.peers[client], version=7) for client in range(3)}
+
+        async def finish(client, when):
+            await asyncio.sleep(when)
+            turn.finish(End(client, new[client], new[client].weights, world.now()))
+
+        found, *_ = await asyncio.gather(
+            algorithm.hear_first(world, swarm, turn, 4, [0, 1, 2]), finish(2, 1.0), finish(0, 2.0), finish(1, 3.0)
+        )
+        return [found[client].version for client in range(3)], world.now()
+
+    assert play(world, main()) == ([7, 0, 7], 31.0)
+
+
+def test_a_client_that_receives_does_not_wait_at_the_same_time():
+    words = [
+        "clients=8",
+        "da-dpfl.wait=2",
+        "da-dpfl.neighbours.graph=complete",
+        "da-dpfl.pruning.target=0",
+        "rounds=2",
+    ]
+    network = ["fleet.links=rate:0.03,0.1", "fleet.sharing=fair", "fleet.times=constant:5"]
+    ledger = run(*words, *network, dry=True).world.ledger
+    rows = ledger.table().to_pylist()
+    waits = [row for row in rows if row["kind"] == "wait"]
+    assert waits
+    for wait in waits:
+        for row in rows:
+            if row["kind"] == "receive" and row["site"] == wait["site"]:
+                assert row["end"] <= wait["start"] + 1e-9 or wait["end"] <= row["start"] + 1e-9
 
 
 def test_nobody_stands_in_line_for_the_same_few():

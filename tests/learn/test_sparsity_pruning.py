@@ -308,8 +308,9 @@ def test_a_gpu_gives_the_same():
     (exact, sums), (exact_there, sums_there) = everything(weights, mask, gradients, key, index), everything(*there)
     for here, far in zip(exact, exact_there, strict=True):
         assert torch.equal(here, far.cpu())
-    for here, far in zip(sums, sums_there, strict=True):  # a GPU adds in another order
-        assert torch.allclose(here, far.cpu(), rtol=1e-12 if here.dtype == torch.float64 else 1e-6, atol=1e-6)
+    for here, far in zip(sums, sums_there, strict=True):  # a GPU may round otherwise
+        double = here.dtype == torch.float64
+        assert torch.allclose(here, far.cpu(), rtol=1e-12 if double else 1e-6, atol=0 if double else 1e-7)
 
 
 # -- bytes --------------------------------------------------------------------------------------------------------

@@ -1,12 +1,16 @@
 """A run that fails says where and when, and keeps what it had."""
 
+import gc
 import json
+import weakref
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from paceline.algorithms.base import Progress
 from paceline.errors import SettingError
+from paceline.learn.cohort import CohortTrainer
+from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.experiment import plan
@@ -100,3 +104,45 @@ def test_failures_of_what_is_not_there_are_refused(names, failures, said):
 def test_one_of_several_compared_may_have_what_fails():
     plan(["fedavg", "p-fedavg"], overrides=["fleet.failures=server:5@60+link:1-2@5"])
     plan(["p-fedavg"], overrides=["p-fedavg.topology=random:9,0.5", "fleet.failures=link:1-9@5"])
+
+
+# -- what is held -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alive(monkeypatch):
+    """All models that have a value and are still there."""
+    everywhere = weakref.WeakSet()
+    make = Model.__init__
+
+    def made(self, *parts, **more):
+        make(self, *parts, **more)
+        everywhere.add(self)
+
+    monkeypatch.setattr(Model, "__init__", made)
+    return lambda: [model for model in everywhere if model.value is not None]
+
+
+def test_models_live_no_longer_than_somebody_needs_them(alive, monkeypatch):
+    """Eight rounds are computed in one go, and each has the server's model only to start from."""
+    counts = []
+    train = CohortTrainer.train
+    monkeypatch.setattr(
+        CohortTrainer, "train", lambda self, jobs: (counts.append(len(alive())), train(self, jobs))[1]
+    )
+    run = Run(make_settings("fedavg", ["clients=6", "fedavg.width=6", "rounds=8", "every=100"]))
+    run._flush_limit = 1000
+    drive([run], make_executor(run.settings.executor))
+    assert run.failure is None
+    assert len(counts) == 8
+    assert max(counts) == 2  # the initial one, and the last average
+
+
+@pytest.mark.parametrize("name", ["fedavg", "da-dpfl"])
+def test_a_run_that_diverged_lets_go_of_its_models(alive, name):
+    few = ["clients=6", "rounds=4", "fedavg.width=3", "da-dpfl.neighbours.degree=3", "local.lr=1e30"]
+    run = Run(make_settings(name, few))
+    drive([run], make_executor(run.settings.executor))
+    assert "diverged" in str(run.failure)
+    gc.collect()
+    assert len(alive()) <= 1  # the initial one is the problem's

@@ -82,6 +82,32 @@ def test_a_clients_link_carries_one_transfer_at_a_time_and_a_servers_many():
     ]
 
 
+def between_devices(*wanted):
+    """Transfers of a second each, asked for in this order at these instants: who, to whom, when it began."""
+    world = dry_world([1.0] * 4, links=FixedLinks(1.0))
+
+    async def one(when, source, target):
+        if when:
+            await asyncio.sleep(when)
+        await world.send(world.initial_model(), source, target)
+
+    async def main():
+        await world.gather(one(*each) for each in wanted)
+
+    play(world, main())
+    return sorted(spans(world, "start", "site", "peer", kinds=("send",)))
+
+
+def test_a_line_at_one_device_holds_up_nobody_else():
+    found = between_devices((0.0, 0, 1), (0.0, 2, 1), (0.0, 2, 3))
+    assert found == [(0.0, 0, 1), (0.0, 2, 3), (1.0, 2, 1)]
+
+
+def test_who_stands_in_line_goes_before_who_comes():
+    """0 has more for 1 at the instant when its link is free again; 2 has been waiting for it."""
+    assert between_devices((0.0, 0, 1), (0.5, 2, 1), (1.0, 0, 1)) == [(0.0, 0, 1), (1.0, 2, 1), (2.0, 0, 1)]
+
+
 def test_a_barrier_books_who_waited_for_whom():
     """FedAvg's round: clients of 1, 4 and 2 s; the first and third wait for the second."""
     world = dry_world([1.0, 4.0, 2.0])

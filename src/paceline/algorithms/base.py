@@ -40,6 +40,7 @@ __all__ = [
     "packed",
     "train_once",
     "train_when_back",
+    "transferred",
     "visit",
 ]
 
@@ -102,6 +103,11 @@ class World(Protocol):
 
     def online(self, client: int) -> bool:
         """Whether a client can be reached now."""
+        ...
+
+    @property
+    def shares_links(self) -> bool:
+        """Whether transfers of one site go side by side at shares of its rate, and not one after the other."""
         ...
 
     async def train(
@@ -240,6 +246,17 @@ async def train_when_back(world: World, client: int, model: Model, recipe: Local
             if dropped.gone:
                 raise
     raise Dropped(client, world.now())  # it is never there for as long as it needs
+
+
+async def transferred(world: World, transfers: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All transfers of one site: one after the other where its link carries one at a time, else side by side.
+
+    A link that carries one at a time is also waited for in turn by all who ask at once, whoever they ask next; so
+    several requests of one site at once would only block others.
+    """
+    if world.shares_links:
+        return list(await asyncio.gather(*transfers))
+    return [await transfer for transfer in transfers]
 
 
 async def visit(world: World, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:

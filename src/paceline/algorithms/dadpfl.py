@@ -10,7 +10,7 @@ without waiting and without pruning.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -141,21 +141,21 @@ class DADPFL:
     async def hear(self, world: World, swarm: Swarm, turn: Turn, client: int) -> list[Peer]:
         """DA-2 ... DA-5: of some of those before what they have trained in this round, of the rest what they had.
 
-        Models of the round's start come while it waits, and a fresh one as soon as there is one.
+        Models of the round's start come while it waits, a fresh one as soon as there is one.
         """
         near, cap = turn.near[client], self.cap(turn.round)
         before = [j for j in near if turn.order[j] < turn.order[client]]
         if self.rule == "lowest" or not cap:
             before = sorted(before, key=lambda j: turn.order[j])[:cap]
         others = {j: swarm.peers[j] for j in near if j not in before}
-        early, late = await asyncio.gather(
+        old, fresh = await asyncio.gather(
             swarm.hear(world, others, client), self.hear_first(world, swarm, turn, client, before)
         )
-        heard = early | late
+        heard = old | fresh
         return [heard[j] for j in near if j in heard]
 
     def cap(self, round: int) -> int:
-        """How many are waited for in this round."""
+        """DA-3: how many are waited for in this round."""
         return self.wait - (round * (self.wait + 1)) // self.rounds if self.decay else self.wait
 
     async def hear_first(
@@ -163,18 +163,15 @@ class DADPFL:
     ) -> dict[int, Peer]:
         """DA-3, DA-4: the first so many of these to finish; the rest counts as not waited for."""
         cap, waiting = self.cap(turn.round), {turn.ends[j] for j in before}
-        fresh: list[End] = []
+        fresh: list[int] = []
         heard: dict[int, Peer] = {}
         while waiting and len(fresh) < cap:
             event = asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            done, waiting = await world.wait(client, event, lambda found: _first(found[0]))
-            # Several may have finished while one was fetched.
-            ends = sorted((task.result() for task in done), key=lambda end: (end.time, turn.order[end.client]))
-            for end in ends[: cap - len(fresh)]:
-                fresh.append(end)
+            done, waiting = await world.wait(client, event, lambda found: turn.in_order(found[0])[0].client)
+            for end in turn.in_order(done)[: cap - len(fresh)]:  # several, if they finished while one was fetched
+                fresh.append(end.client)
                 heard |= await swarm.hear(world, {end.client: end.peer}, client)
-        old = set(before) - {end.client for end in fresh}
-        return heard | await swarm.hear(world, {j: swarm.peers[j] for j in old}, client)
+        return heard | await swarm.hear(world, {j: swarm.peers[j] for j in before if j not in fresh}, client)
 
     async def reshape(self, world: World, swarm: Swarm, turn: Turn, client: int, own: Peer, trained: Model) -> Peer:
         """DA-10 ... DA-12: perhaps fewer weights, then as many elsewhere; in effect from the next round on."""
@@ -235,6 +232,10 @@ class Turn:
         """A client has done its round."""
         self.ends[end.client].set_result(end)
 
+    def in_order(self, done: Iterable[asyncio.Future[End]]) -> list[End]:
+        """Who finished first; at one instant, who comes first in the order."""
+        return sorted((end.result() for end in done), key=lambda end: (end.time, self.order[end.client]))
+
 
 class Timing:
     """In which rounds masks become sparser (DA-8, DA-9); rounds are counted from 1 there and from 0 here."""
@@ -282,8 +283,3 @@ class Timing:
                 first=round + 1,
                 rounds=sorted(self._rounds),
             )
-
-
-def _first(done: set[asyncio.Future[End]]) -> int:
-    """Of those that have finished, the first; at one instant, the lowest."""
-    return min((task.result().time, task.result().client) for task in done)[1]

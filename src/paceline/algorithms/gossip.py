@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, World, combine
+from paceline.algorithms.base import Dropped, Model, World, combine, transferred
 from paceline.learn.noise import mix as mix_key
 from paceline.learn.noise import uniform
 from paceline.learn.recipe import LocalSGD
@@ -71,14 +71,18 @@ async def meet(world: World, hears: Neighbours, train: Train, pack: Pack, *, wai
         except Dropped:
             return
         parcel = heard[client][client] = pack(client, trained[client])
-        for other in listeners[client]:
-            if not wait and not world.online(other):
-                continue
+        gone = False
+
+        async def give(other: int) -> None:
+            nonlocal gone
+            if gone or (not wait and not world.online(other)):
+                return
             try:
                 heard[other][client] = await world.send(parcel, client, other)
             except Dropped as lost:
-                if lost.site == client:
-                    return
+                gone = gone or lost.site == client
+
+        await transferred(world, (give(other) for other in listeners[client]))
 
     await world.gather(peer(client) for client in world.clients if wait or world.online(client))
     order = sorted(trained)

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, Reading, World, apply, packed
+from paceline.algorithms.base import Dropped, Model, Reading, World, apply, packed, transferred
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import layer_counts, maskable, masked_mean, random_masks, sparse_flops, wire_bytes
 from paceline.seeds import address
@@ -119,16 +119,13 @@ class Swarm:
         return peer
 
     async def hear(self, world: World, others: Mapping[int, Peer], client: int) -> dict[int, Peer]:
-        """Fetch from several, one after the other: the nearest number after one's own comes first, as in ``gossip``.
+        """Fetch from several: the nearest number after one's own comes first, as in ``gossip``.
 
         With one order for all, everybody would stand in line for the same few. Who has gone is not in the answer.
         """
-        answers: dict[int, Peer] = {}
-        for source in sorted(others, key=lambda source: (source - client) % len(self.peers)):
-            answer = await self.fetch(world, others[source], source, client)
-            if answer is not None:
-                answers[source] = answer
-        return answers
+        order = sorted(others, key=lambda source: (source - client) % len(self.peers))
+        found = await transferred(world, (self.fetch(world, others[source], source, client) for source in order))
+        return {source: peer for source, peer in zip(order, found, strict=True) if peer is not None}
 
 
 def average(own: Peer, others: Sequence[Peer]) -> Model:

@@ -47,6 +47,7 @@ def draw_batches(keys: list[int], sizes: list[int], recipe: LocalSGD) -> Batches
     A client's order in an epoch is the sort order of random keys at (visit, epoch, sample): it depends on
     nothing but the client's own key and size, so any grouping of clients draws the same.
     """
+    assert min(sizes) > 0, "a client without samples has no batches"
     steps = [recipe.steps_for(n) for n in sizes]
     size_C, step_C = np.array(sizes), np.array(steps)
     index_CSB = np.zeros((len(sizes), max(steps), recipe.batch), np.int64)

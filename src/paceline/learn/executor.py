@@ -74,15 +74,19 @@ class Executor:
 
     def _compute(self, pending: _Pending) -> None:
         while pending.algebra or pending.rows or pending.visits:
-            while pending.algebra:
-                model = pending.algebra.pop()
-                pending.settle(model, _algebra(model, self.trainer))
+            self._calculate(pending)
             if pending.rows:
                 stacked, pending.rows = pending.rows, []
                 _stacked(pending, stacked)
+                stacked.clear()
             elif pending.visits:
                 wave, pending.visits = pending.visits, []
                 self._train(pending, wave)
+
+    def _calculate(self, pending: _Pending) -> None:
+        while pending.algebra:
+            model = pending.algebra.pop()
+            pending.settle(model, _algebra(model, self.trainer))
 
     def _train(self, pending: _Pending, wave: list[Model]) -> None:
         groups: dict[tuple[object, ...], list[Model]] = defaultdict(list)
@@ -92,19 +96,26 @@ class Executor:
             shape = _shape(visit.recipe)
             key = (model.space, visit.act, shape, id(visit.shards.x), id(visit.shards.y), visit.extras)
             groups[key].append(model)
-        for (_, act, *_), group in groups.items():
-            jobs = [_job(model) for model in group]
-            results: Sequence[Trained | Probed] = (
-                self.trainer.train(jobs) if act == "train" else self.trainer.probe(jobs)
-            )
-            self.statistics.waves += 1
-            self.statistics.visits += len(group)
-            self.statistics.widest = max(self.statistics.widest, len(group))
-            for owner, problem in _diverged(group, [result.value for result in results]).items():
-                self._diverged.setdefault(owner, problem)
-            for model, result in zip(group, results, strict=True):
-                model.figure = result.loss if isinstance(result, Trained) else result.noise
-                pending.settle(model, result.value)
+        wave.clear()  # what is trained is let go, group by group
+        del model
+        for agreed in [*groups]:
+            self._train_group(pending, groups.pop(agreed))
+
+    def _train_group(self, pending: _Pending, group: list[Model]) -> None:
+        jobs = [_job(model) for model in group]
+        visit = group[0].operation
+        assert isinstance(visit, Visit)
+        results: Sequence[Trained | Probed] = (
+            self.trainer.train(jobs) if visit.act == "train" else self.trainer.probe(jobs)
+        )
+        self.statistics.waves += 1
+        self.statistics.visits += len(group)
+        self.statistics.widest = max(self.statistics.widest, len(group))
+        for owner, problem in _diverged(group, [result.value for result in results]).items():
+            self._diverged.setdefault(owner, problem)
+        for model, result in zip(group, results, strict=True):
+            model.figure = result.loss if isinstance(result, Trained) else result.noise
+            pending.settle(model, result.value)
 
     def _measure(self, measures: list[Measure]) -> None:
         by_space: dict[tuple[object, ...], list[tuple[int, EvalJob]]] = defaultdict(list)

@@ -128,7 +128,7 @@ class Laboratory:
             self._temporary.cleanup()
 
     def carry_out(self, trials: Sequence[Trial]) -> list[Finished]:
-        """Run what is missing, all of it together; then read everything."""
+        """Run what is missing, together where that pays; then read everything."""
         names = [trial.name for trial in trials]
         assert len(set(names)) == len(names), "two trials would share a directory"
         missing = [trial for trial in trials if not _complete(self.root / trial.name, trial)]
@@ -157,9 +157,9 @@ class Laboratory:
                 drive(group, executor)
             finally:
                 self._note_call(len(group), executor.statistics.since(before), clock.perf_counter() - begin)
-            for run in group:
-                if run.failure is not None and not isinstance(run.failure, Diverged):
-                    raise run.failure
+        for run in runs:  # what could be done is done and kept
+            if run.failure is not None and not isinstance(run.failure, Diverged):
+                raise run.failure
 
     def _note_call(self, runs: int, done: Statistics, seconds: float) -> None:
         """What was computed where: results may come from several calls and machines."""

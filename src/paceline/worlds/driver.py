@@ -31,6 +31,17 @@ def make_executor(settings: ExecutorSettings) -> Executor:
     return Executor(trainer)
 
 
+def _wanted(runs: Sequence[Run]) -> tuple[list[Model], list[Promise[Any]]]:
+    """What all of them need; a function of its own, because a loop's last names would hold on to models."""
+    models: list[Model] = []
+    promises: list[Promise[Any]] = []
+    for run in runs:
+        some, asked = run.wanted()
+        models += some
+        promises += asked
+    return models, promises
+
+
 def _given_away(models: list[Model]) -> Iterator[Model]:
     """One after the other, held no longer: a trained model must not outlive the average that it went into."""
     models.reverse()
@@ -49,12 +60,7 @@ def drive(runs: Sequence[Run], executor: Executor) -> None:
         while active:
             for run in active:
                 run.advance()
-            models: list[Model] = []
-            promises: list[Promise[Any]] = []
-            for run in active:
-                wanted = run.wanted()
-                models += wanted[0]
-                promises += wanted[1]
+            models, promises = _wanted(active)
             diverged = executor.run(_given_away(models), promises) if models or promises else {}
             for run in active:
                 run.settle(diverged.get(run.world))

@@ -241,6 +241,10 @@ class Run:
             self.world.ledger.close()
             if self.writer is not None:
                 self.writer.finish(self.summary())
+            # What was under way holds models, on a GPU perhaps gigabytes; the run itself may be kept for its rows.
+            self.task, self._flush = None, None
+            self._waiting.clear()
+            self.world.forget()
 
     def summary(self) -> dict[str, Any]:
         """The run in one object."""

@@ -149,6 +149,16 @@ class Simulation:
         """Count a value."""
         self.distributions.setdefault(name, Counter())[value] += 1
 
+    def forget(self) -> None:
+        """The run is over: let go of what it was waiting for."""
+        self.loop.main = None
+        self.promises, self.pending = [], []
+
+    @property
+    def shares_links(self) -> bool:
+        """Whether the fleet has a network."""
+        return self.fleet.network is not None
+
     def note(self, text: str, **figures: Any) -> None:
         """Keep a decision for the log and the report."""
         self.notes.append(Note(self.now(), text, figures))

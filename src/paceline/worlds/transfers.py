@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from typing import NamedTuple
 
 from paceline.clock import VirtualLoop
@@ -44,6 +45,7 @@ class Transfers:
         self._uplink: dict[int, float] = {}
         self._downlink: dict[int, float] = {}
         self._lanes = Lanes()
+        self._lines: Counter[tuple[int, str]] = Counter()
         self.engaged = Engaged()
         self._network = fleet.network
         self._safe = fleet.failures.none
@@ -66,20 +68,55 @@ class Transfers:
         waits = waits and start > now and waiting >= 0
         if waits:
             self.engaged.begin(waiting, now)
-        if route is None:
-            moved = self._alone(source, target, size, now, start, failing)
-            if moved.end > now:
-                await self._loop.at(moved.end)
-        else:
-            moved = await self._shared(route, source, target, size, now, start, failing)
-        if waits:
-            for begin, end in self.engaged.gaps(waiting, now, start):
-                self._ledger.wait(waiting, begin, end, round, late)
+        try:
+            if route is not None:
+                moved = await self._shared(route, source, target, size, now, start, failing)
+            elif source >= 0 and target >= 0:
+                start, moved = await self._in_turn(source, target, size, start, failing)
+            else:
+                moved = self._alone(source, target, size, now, start, failing)
+                if moved.end > now:
+                    await self._loop.at(moved.end)
+        finally:
+            gaps = self.engaged.gaps(waiting, now, start) if waits else []
+        for begin, end in gaps:
+            self._ledger.wait(waiting, begin, end, round, late)
         self._ledger.transfer(source, target, start, moved.end, round, moved.size, moved.joules, moved.lanes)
         if moved.end == failing:
             raise self._broken(source, target)
         if not self._presence.steady:
             self._presence.served(target)
+
+    async def _in_turn(
+        self, source: int, target: int, size: float, start: float, failing: float
+    ) -> tuple[float, Moved]:
+        """Between devices, as soon as both links are free; returns when that was."""
+        start = await self._line_up(source, target, start, failing)
+        moved = self._alone(source, target, size, self._loop.time(), start, failing)
+        if moved.end > self._loop.time():
+            await self._loop.at(moved.end)
+        return start, moved
+
+    async def _line_up(self, source: int, target: int, start: float, failing: float) -> float:
+        """Two devices with other transfers on their links: sleep until both are free; returns when that is.
+
+        Nothing is reserved: while one end is busy, the other serves whom it can. So one line does not hold up all.
+        Who comes when a link is free lets those go first who stand there already.
+        """
+        links = (source, "up"), (target, "down")
+        if start <= self._loop.time() and not any(map(self._lines.__getitem__, links)):
+            return start
+        self._lines.update(links)
+        try:
+            while True:
+                await self._loop.at(min(start, failing))
+                if self._loop.time() >= failing:
+                    raise self._broken(source, target)
+                start, _ = self._meeting(source, target, self._loop.time(), queues=True)
+                if start <= self._loop.time():
+                    return start
+        finally:
+            self._lines.subtract(links)
 
     # -- two kinds of transfers ---------------------------------------------------------------------------------
 
@@ -104,6 +141,8 @@ class Transfers:
             await self._loop.at(start)
         lanes = self._lanes.hold(source, "send"), self._lanes.hold(target, "receive")
         flow = self._flows.begin(route, size)
+        begun = self._loop.time()
+        engaged = [self.engaged.add(site, begun, math.inf, begun) for site in (source, target) if site >= 0]
         try:
             if failing < math.inf:
                 await asyncio.wait([flow.done, self._alarm(failing)], return_when=asyncio.FIRST_COMPLETED)
@@ -119,10 +158,9 @@ class Transfers:
         finally:
             self._lanes.release(source, "send", lanes[0])
             self._lanes.release(target, "receive", lanes[1])
-        end = self._loop.time()
-        for site in (source, target):
-            if site >= 0:
-                self.engaged.add(site, start, end, end)
+            end = self._loop.time()
+            for span in engaged:
+                span[1] = end
         return Moved(end, size, flow.joules, lanes)
 
     # -- ends ----------------------------------------------------------------------------------------------------
