@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paceline.errors import SettingError
@@ -84,6 +84,8 @@ def test_every_matrix_is_a_mixing_matrix(graph, weights, signed):
     assert 0 <= found.factor <= 1 and found.p == pytest.approx(consensus_rate(W), abs=1e-9)
 
 
+# A node whose own weight the optimum takes to 0 within rounding.
+@example(graph=Graph.of(7, [(0, 1), (0, 5), (1, 2), (1, 4), (1, 6), (2, 3), (2, 4), (2, 5), (5, 6)]))
 @given(graph=connected_graphs())
 @settings(max_examples=60, deadline=None)
 def test_the_optimum_is_the_best_and_proves_it(graph):

@@ -103,6 +103,8 @@ class InteriorPoint:
     def _step(self, at: _Point) -> bool:
         """One predictor and one corrector; False when no step is possible any more."""
         S, d = self._slacks(at.s, at.x), self._diagonal(at.x)
+        if not self.signed and min(d.min(), at.x.min()) <= 0:  # rounding has eaten the way to the edge
+            return False
         G = (_inverse(S[0]), _inverse(S[1]))
         tau = self._complementarity(at, S, d)
         solve = self._system(at, G, d)
