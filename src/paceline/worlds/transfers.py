@@ -64,14 +64,15 @@ class Transfers:
             await self._loop.at(failing)
             raise self._broken(source, target)
         waiting = target if late == source else source
+        queues = start > now or self._lined_up(source, target)
         # A server always has other things to do than to wait for a link.
-        waits = waits and start > now and waiting >= 0
+        waits = waits and queues and waiting >= 0
         if waits:
             self.engaged.begin(waiting, now)
         try:
             if route is not None:
                 moved = await self._shared(route, source, target, size, now, start, failing)
-            elif source >= 0 and target >= 0:
+            elif queues and source >= 0 and target >= 0:
                 start, moved = await self._in_turn(source, target, size, start, failing)
             else:
                 moved = self._alone(source, target, size, now, start, failing)
@@ -97,6 +98,10 @@ class Transfers:
             await self._loop.at(moved.end)
         return start, moved
 
+    def _lined_up(self, source: int, target: int) -> bool:
+        """Whether devices stand in line for either link."""
+        return bool(self._lines) and bool(self._lines[source, "up"] or self._lines[target, "down"])
+
     async def _line_up(self, source: int, target: int, start: float, failing: float) -> float:
         """Two devices with other transfers on their links: sleep until both are free; returns when that is.
 
@@ -104,8 +109,6 @@ class Transfers:
         Who comes when a link is free lets those go first who stand there already.
         """
         links = (source, "up"), (target, "down")
-        if start <= self._loop.time() and not any(map(self._lines.__getitem__, links)):
-            return start
         self._lines.update(links)
         try:
             while True:
@@ -116,7 +119,7 @@ class Transfers:
                 if start <= self._loop.time():
                     return start
         finally:
-            self._lines.subtract(links)
+            self._lines -= Counter(links)  # which forgets those that nobody waits for
 
     # -- two kinds of transfers ---------------------------------------------------------------------------------
 
