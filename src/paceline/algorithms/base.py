@@ -251,8 +251,7 @@ async def train_when_back(world: World, client: int, model: Model, recipe: Local
 async def transferred(world: World, transfers: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """All transfers of one site: one after the other where its link carries one at a time, else side by side.
 
-    A link that carries one at a time is also waited for in turn by all who ask at once, whoever they ask next; so
-    several requests of one site at once would only block others.
+    One request at a time keeps lines short, and whoever asks in an order of its own hardly meets anybody in them.
     """
     if world.shares_links:
         return list(await asyncio.gather(*transfers))

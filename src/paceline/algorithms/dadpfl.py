@@ -214,7 +214,7 @@ class End:
     trained: Model
     """As it was trained, before its mask moved: what is scored."""
     time: float = 0.0
-    """When."""
+    """When its round ended."""
 
 
 class Turn:

@@ -1,7 +1,8 @@
 """Bytes on their way: when both ends are there, how long it takes, and what breaks off.
 
-A device has one uplink and one downlink, each of which carries one transfer at a time; what comes too early queues. A
-server carries any number. Where the fleet has a network, transfers share it instead, fairly and side by side.
+A device has one uplink and one downlink, each of which carries one transfer at a time; what comes too early stands in
+line, and between devices nothing is reserved meanwhile. A server carries any number. Where the fleet has a network,
+transfers share it instead, fairly and side by side.
 """
 
 from __future__ import annotations
