@@ -80,6 +80,23 @@ def test_probes_on_cuda(name):
     compare_probes(make_jobs(space, shards, LocalSGD()), CohortTrainer("cuda"), 1e-9)
 
 
+@pytest.mark.parametrize("extra", [None, "mask"])
+def test_streams_change_nothing(extra, monkeypatch):
+    """Clients side by side get the bits that they get one after the other, also when graphs are used again."""
+    shape, classes, batch = MODELS["resnet18"]
+    space = make_space("resnet18", shape, classes, torch.float32)
+    shards = make_shards(shape, classes, torch.float32, sizes=(batch, batch + 3, 2, 2 * batch, batch))
+    recipe = LocalSGD(batch=batch, lr=0.05, steps=6, momentum=0.9, weight_decay=1e-3)
+    jobs = make_jobs(space, shards, recipe, extra=extra, visits=3)
+    found = {}
+    for count in (1, 4):
+        monkeypatch.setattr("paceline.learn.cohort.streams_of", lambda _, count=count: count)
+        trainer = CohortTrainer("cuda", cohort=1)
+        found[count] = [[one.value.cpu() for one in trainer.train(jobs)] for _ in range(3)]
+    for again in found[1][1:] + found[4]:
+        assert all(have.equal(want) for have, want in zip(again, found[1][0], strict=True))
+
+
 def compare_on_cpu(jobs, trainer, tolerance):
     class Home:
         def train(self, some):

@@ -48,9 +48,9 @@ def make_jobs(space, count, sizes=None, recipe=None):
 class Watching(CohortTrainer):
     """The trainer, remembering which clients shared a cohort."""
 
-    def _train_cohort(self, program, jobs, plan):
+    def _train_cohort(self, program, jobs, plan, stream):
         self.seen = [*getattr(self, "seen", []), [job.client for job in jobs]]
-        return super()._train_cohort(program, jobs, plan)
+        return super()._train_cohort(program, jobs, plan, stream)
 
 
 def cohorts(space, count, sizes=None, recipe=None, **settings):

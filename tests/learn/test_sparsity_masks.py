@@ -14,6 +14,7 @@ from paceline.learn import noise
 from paceline.learn.models import build
 from paceline.learn.space import Slot, Space
 from paceline.learn.sparsity import (
+    bisecting,
     choosing,
     cosine_fraction,
     counts,
@@ -197,10 +198,24 @@ def test_the_smallest_are_a_stable_sort_s(dtype, data):
     for row, count, chosen in zip(rows, wanted, found.tolist(), strict=True):
         order = [i for i in sorted(range(wide), key=row.__getitem__) if row[i] != never]
         assert [i for i, c in enumerate(chosen) if c] == sorted(order[:count])
-    layers = choosing.smallest_of_layers([keys, keys[:, :1], keys], torch.tensor([[n, 1, 0] for n in wanted]))
-    assert torch.equal(layers[0], found), "a GPU's way"
-    assert torch.equal(layers[1], keys[:, :1] != never)
-    assert not layers[2].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_a_gpu_s_way_chooses_the_same(dtype, data):
+    """On a CPU without its kernel; layers may leave gaps between them."""
+    never = torch.iinfo(dtype).max
+    wide = data.draw(st.integers(1, 40))
+    pool = st.sampled_from([0, 1, 2047, 2048, 1 << 22, never - 1, never])
+    rows = data.draw(st.lists(st.lists(pool, min_size=wide, max_size=wide), min_size=1, max_size=4))
+    cuts = sorted(data.draw(st.sets(st.integers(0, wide), min_size=2, max_size=6)))
+    slots = [Slot(f"{at}", (stop - at,), at, stop) for at, stop in zip(cuts[::2], cuts[1::2], strict=False)]
+    wanted = torch.tensor([[data.draw(st.integers(0, s.stop - s.start)) for s in slots] for _ in rows])
+    keys = torch.tensor(rows, dtype=dtype)
+    found = bisecting.smallest_of_layers(keys, slots, wanted)
+    for slot, count, chosen in zip(slots, wanted.unbind(1), found, strict=True):
+        assert torch.equal(chosen, choosing.smallest(keys[:, slot.start : slot.stop], count))
 
 
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])
@@ -217,13 +232,17 @@ def test_pieces_change_nothing(piece, monkeypatch):
     )
 
 
-def test_row_sums_are_sums_that_no_other_row_changes():
+@pytest.mark.parametrize("piece", [1, 1 << 16, 1 << 20])
+def test_row_sums_are_sums_that_no_other_row_changes(piece, monkeypatch):
+    monkeypatch.setattr(layout, "PIECE_CPU", piece)
     values = draws(5, 3 * layout.LANES + 17)
-    sums = layout.row_sums(lambda columns: values[:, columns].clone(), 3, values.shape[1])
+    sums = layout.row_sums(lambda columns: values[:, columns], values, 3, values.shape[1])
     assert sums.tolist() == pytest.approx([math.fsum(row[3:]) for row in values.tolist()], rel=1e-13, abs=1e-9)
     for k in range(5):
         one = values[k : k + 1]
-        assert layout.row_sums(lambda columns, one=one: one[:, columns].clone(), 3, one.shape[1])[0] == sums[k]
+        assert layout.row_sums(lambda columns, one=one: one[:, columns], one, 3, one.shape[1])[0] == sums[k]
+    monkeypatch.undo()
+    assert layout.row_sums(lambda columns: values[:, columns], values, 3, values.shape[1]).equal(sums)
 
 
 # -- RigL ---------------------------------------------------------------------------------------------------------

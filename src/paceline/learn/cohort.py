@@ -6,12 +6,14 @@ run computes the same bits:
 
 - CPU, matrix products: as many clients as keep the cohort's weights in cache, one cohort a thread.
 - CPU, convolutions: one client a cohort (grouping convolutions does not pay), one cohort a thread.
-- CUDA: as many as memory allows for small networks, captured as a CUDA graph; one for networks that fill the GPU.
+- CUDA: as many as memory allows for small networks, captured as a CUDA graph; one for large networks, of which
+  several run side by side in streams.
 """
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -31,6 +33,7 @@ from paceline.learn.program import Program
 from paceline.learn.scoring import SLICE, score_jobs
 from paceline.learn.space import Space
 from paceline.learn.step import CohortState, StepPlan
+from paceline.learn.streams import Streams, streams_of
 from paceline.learn.trace import compile_program
 from paceline.learn.traced import TraceCache
 
@@ -60,7 +63,8 @@ class CohortTrainer:
         self.threads = threads or int(os.environ.get("PACELINE_THREADS", "0")) or os.cpu_count() or 1
         self._programs: dict[Space, Program] = {}
         self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Tensor, Tensor]] = {}
-        self._graphs = GraphCache()
+        self._streams: Streams | None = None
+        self._graphs: dict[int, GraphCache] = defaultdict(GraphCache)  # by stream: a graph has buffers of its own
         self._traces = TraceCache()
         self._pool: ThreadPoolExecutor | None = None
 
@@ -74,8 +78,12 @@ class CohortTrainer:
         order = sorted(range(len(jobs)), key=lambda k: -steps[k])
         jobs = [jobs[k] for k in order]
         plan = self._plan(program, jobs)
-        chunks = _chunks(len(jobs), self._cohort_size(program, jobs, jobs[0].recipe.batch))
-        cohorts = self._map(lambda part: self._train_cohort(program, jobs[part], plan.part(part)), chunks)
+        size = self._cohort_size(program, jobs, jobs[0].recipe.batch)
+        cohorts = self._each(
+            lambda stream, part: self._train_cohort(program, jobs[part], plan.part(part), stream),
+            _chunks(len(jobs), size),
+            side_by_side=size == 1,
+        )
         trained = [one for cohort in cohorts for one in cohort]
         return [one for _, one in sorted(zip(order, trained, strict=True), key=lambda pair: pair[0])]
 
@@ -118,9 +126,9 @@ class CohortTrainer:
         memory = torch.cuda.get_device_properties(self.device).total_memory
         return int(min(LARGEST, memory / 8 // (unfolded + 20 * space.size)))
 
-    def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan) -> list[Trained]:
+    def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan, stream: int) -> list[Trained]:
         state = self._state(program, jobs)
-        run = self._graphs.run if self.device.type == "cuda" else self._traces.run
+        run = self._graphs[stream].run if self.device.type == "cuda" else self._traces.run
         loss_C = run(program, state, plan)
         return [
             Trained(value, loss) for value, loss in zip(program.unpack(state.params), loss_C.unbind(0), strict=True)
@@ -231,7 +239,15 @@ class CohortTrainer:
             alone = self.fills(program.space, min(samples, SLICE))
         return 1 if alone else max(1, min(SCORED_TOGETHER, SLICE // samples))
 
-    # -- threads --------------------------------------------------------------------------------------------
+    # -- threads and streams --------------------------------------------------------------------------------
+
+    def _each(self, function: Callable[[int, T], R], items: list[T], *, side_by_side: bool) -> list[R]:
+        """``function(stream's number, item)`` of every item; of those that run alone several at once on a GPU."""
+        if self.device.type == "cpu" or not side_by_side or len(items) == 1:
+            return self._map(lambda item: function(0, item), items)
+        if self._streams is None:
+            self._streams = Streams(self.device, streams_of(self.device))
+        return self._streams.map(function, items)
 
     def _map(self, function: Callable[[T], R], items: list[T]) -> list[R]:
         """On a CPU one item a thread, with one core each.

@@ -163,7 +163,10 @@ def capture(program: Program, like: CohortState, plan: StepPlan, size: int) -> S
     with torch.cuda.stream(aside):  # torch asks for a warm-up on a side stream before a capture
         for _ in range(WARM_UP):
             one_step()
-    torch.cuda.current_stream().wait_stream(aside)
-    with torch.cuda.graph(made.graph):
+    current = torch.cuda.current_stream()
+    current.wait_stream(aside)
+    # A captured product keeps the workspace of the stream that it was captured in: two streams must not share one.
+    own = None if current == torch.cuda.default_stream() else current
+    with torch.cuda.graph(made.graph, stream=own):
         one_step()
     return made

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from paceline.learn.noise import mix
 from paceline.learn.space import Slot
+from paceline.learn.sparsity.bisecting import smallest_of_layers
 from paceline.learn.sparsity.layout import pieces
 
 DIGIT = 11
@@ -48,25 +49,24 @@ def anywhere(key_C: Tensor, masks_CP: Tensor, slots: Sequence[Slot], count_CL: T
 def _chosen(
     keys: Keys, masks_CP: Tensor, slots: Sequence[Slot], count_CL: Tensor, *, barred: int
 ) -> Iterator[Tensor]:
-    layers = (_layer_keys(keys, masks_CP, slot, barred) for slot in slots)
-    if masks_CP.is_cuda:
-        yield from smallest_of_layers([*layers], count_CL)
+    if masks_CP.is_cuda:  # one pass over whole models: launches cost more than the few weights between layers
+        yield from smallest_of_layers(_barred(keys, masks_CP, 0, masks_CP.shape[1], barred), slots, count_CL)
     else:
-        for keys_CN, count_C in zip(layers, count_CL.unbind(dim=1), strict=True):
-            yield smallest(keys_CN, count_C)
+        for slot, count_C in zip(slots, count_CL.unbind(dim=1), strict=True):
+            yield smallest(_barred(keys, masks_CP, slot.start, slot.stop, barred), count_C)
 
 
-def _layer_keys(keys: Keys, masks_CP: Tensor, slot: Slot, barred: int) -> Tensor:
-    """(C, N) keys of one layer; weights whose mask is ``barred`` are never chosen."""
+def _barred(keys: Keys, masks_CP: Tensor, start: int, stop: int, barred: int) -> Tensor:
+    """(C, N) keys of these columns; weights whose mask is ``barred`` are never chosen."""
     dtype = _integers(masks_CP)
     largest = torch.iinfo(dtype).max
     rows = masks_CP.shape[0]
-    keys_CN = torch.empty(rows, slot.stop - slot.start, dtype=dtype, device=masks_CP.device)
-    for columns in pieces(rows, slot.start, slot.stop, cuda=masks_CP.is_cuda):
+    keys_CN = torch.empty(rows, stop - start, dtype=dtype, device=masks_CP.device)
+    for columns in pieces(rows, start, stop, cuda=masks_CP.is_cuda):
         # Arithmetic instead of masked_fill, which is six times as slow: all bits are set where it is barred.
         active = masks_CP[:, columns].to(dtype)
         never = (active.neg_() if barred else active.sub_(1)).bitwise_and_(largest)
-        keys_CN[:, columns.start - slot.start : columns.stop - slot.start] = never.bitwise_or_(keys(columns))
+        keys_CN[:, columns.start - start : columns.stop - start] = never.bitwise_or_(keys(columns))
     return keys_CN
 
 
@@ -133,30 +133,3 @@ def _histogram(keys_CN: Tensor, prefix_C: Tensor, shift: int, *, first: bool) ->
             place = (place[row, column] & (digits - 1)) + begin_C1[row, 0]
         table += torch.bincount(place.reshape(-1), minlength=rows * digits)
     return table.view(rows, digits)
-
-
-# -- on a GPU: all layers at once, bit by bit -----------------------------------------------------------------------
-
-
-def smallest_of_layers(keys: Sequence[Tensor], count_CL: Tensor) -> list[Tensor]:
-    """``smallest`` of every layer's (C, N) keys, with the same result and without ever waiting for the device.
-
-    A histogram must be waited for, and a GPU idles meanwhile: 31 comparisons of all keys are faster.
-    """
-    bound_CL = torch.zeros_like(count_CL, dtype=keys[0].dtype)
-    for bit in reversed(range(torch.iinfo(keys[0].dtype).bits - 1)):
-        higher_CL = bound_CL | (1 << bit)
-        bound_CL = torch.where(_below(keys, higher_CL) < count_CL, higher_CL, bound_CL)
-    wanted_CL = (count_CL - _below(keys, bound_CL)).clamp(min=0)  # of those that are equal to the bound
-    wanted_CL[bound_CL == torch.iinfo(keys[0].dtype).max] = 0
-    chosen = []
-    for layer, keys_CN in enumerate(keys):
-        bound_C1, wanted_C1 = bound_CL[:, layer, None], wanted_CL[:, layer, None]
-        tied = keys_CN == bound_C1
-        chosen.append((keys_CN < bound_C1) | (tied & (tied.cumsum(dim=1, dtype=torch.int32) <= wanted_C1)))
-    return chosen
-
-
-def _below(keys: Sequence[Tensor], bound_CL: Tensor) -> Tensor:
-    """(C, L): how many keys of each layer are below its bound."""
-    return torch.stack([(layer < bound_CL[:, k, None]).sum(dim=1) for k, layer in enumerate(keys)], dim=1)

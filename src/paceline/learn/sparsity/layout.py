@@ -64,24 +64,25 @@ def _ones(mask_CN: Tensor) -> Tensor:
     return torch.stack(parts).sum(dim=0)
 
 
-def row_sums(piece: Callable[[slice], Tensor], start: int, stop: int) -> Tensor:
-    """(C,) float64: each row's sum of ``piece(columns)``, fresh (C, n) float64 tensors, over columns start to stop.
+def row_sums(piece: Callable[[slice], Tensor], like_CP: Tensor, start: int, stop: int) -> Tensor:
+    """(C,) float64: each row's sum of ``piece(columns)``, (C, n) float64 tensors, over columns start to stop.
 
-    Only elementwise additions in a fixed order: column i goes to lane i mod ``LANES``, then lanes are folded in half.
+    Only elementwise additions in a fixed order: column i goes to lane i mod ``LANES``, then lanes are folded in half
+    (lanes beyond the last column are 0). How many columns are looked at together changes nothing.
     """
-    lanes_CN = piece(slice(start, min(start + LANES, stop)))
-    for at in range(start + LANES, stop, LANES):
-        more_CN = piece(slice(at, min(at + LANES, stop)))
-        lanes_CN[:, : more_CN.shape[1]] += more_CN
-    while (width := lanes_CN.shape[1]) > 1:
-        half = (width + 1) // 2
-        lanes_CN[:, : width - half] += lanes_CN[:, half:]
-        lanes_CN = lanes_CN[:, :half]
+    rows = like_CP.shape[0]
+    width = min(LANES, 1 << max(0, stop - start - 1).bit_length())
+    lanes_CN = torch.zeros(rows, width, dtype=torch.float64, device=like_CP.device)
+    for columns in pieces(rows, start, stop, cuda=like_CP.is_cuda, multiple=LANES):
+        for more_CN in torch.split(piece(columns), LANES, dim=1):
+            lanes_CN[:, : more_CN.shape[1]] += more_CN
+    while (width := width // 2) > 0:
+        lanes_CN = lanes_CN[:, :width].add_(lanes_CN[:, width:])
     return lanes_CN[:, 0].clone()
 
 
-def pieces(rows: int, start: int, stop: int, *, cuda: bool) -> Iterator[slice]:
+def pieces(rows: int, start: int, stop: int, *, cuda: bool, multiple: int = 1) -> Iterator[slice]:
     """Columns start to stop in parts of which ``rows`` rows are looked at together."""
-    width = max(1, (PIECE_CUDA if cuda else PIECE_CPU) // max(rows, 1))
+    width = max(1, (PIECE_CUDA if cuda else PIECE_CPU) // max(rows, 1) // multiple) * multiple
     for at in range(start, stop, width):
         yield slice(at, min(at + width, stop))

@@ -91,7 +91,7 @@ def _power_sum(weights_CP: Tensor, masks_CP: Tensor, slot: Slot, exponent: float
     def piece(columns: slice) -> Tensor:
         return _power((weights_CP[:, columns] * masks_CP[:, columns]).double().abs_(), exponent)
 
-    return row_sums(piece, slot.start, slot.stop)
+    return row_sums(piece, weights_CP, slot.start, slot.stop)
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
@@ -147,7 +147,7 @@ def detection(
 
     total_C = torch.zeros(weights_CP.shape[0], dtype=torch.float64, device=weights_CP.device)
     for slot in slots:
-        square_C = row_sums(piece, slot.start, slot.stop)
+        square_C = row_sums(piece, weights_CP, slot.start, slot.stop)
         total_C += square_C.sqrt() if norm == "tensors" else square_C
     return total_C
 
