@@ -84,5 +84,6 @@ class Severed(Dropped):
 def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:
     """A hint that names the nearest right word (with this before it), or all of them when none is near."""
     names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}"
+    lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
+    return f"did you mean {prefix + lower[near[0]]!r}?" if near else f"known: {', '.join(names)}"

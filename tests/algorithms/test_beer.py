@@ -1,5 +1,6 @@
 """BEER: gradient tracking that compression does not spoil."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,13 +8,16 @@ import pytest
 import torch
 
 from paceline.algorithms.beer import BEER, _gsgd, _largest
+from paceline.data.quadratic import Quadratic
 from paceline.errors import SettingError
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
+from paceline.ledger import Ledger
 from paceline.seeds import stream
-from paceline.system.availability import parse_availability
+from paceline.system.availability import Leave, parse_availability
 from paceline.topology import make_mixing, parse_graph
+from paceline.worlds.simulation import Simulation
 from tests.algorithms.test_dfedavgm import start_of
 from tests.algorithms.test_gossip import personal
 from tests.algorithms.test_pfedavg import quadratics, world_of
@@ -116,6 +120,20 @@ def test_several_steps_are_one_gradient_along_the_way():
     assert np.allclose(tracks["gradients"], expected, rtol=0, atol=1e-11)
 
 
+def test_several_steps_end_beside_the_optimum():
+    """What the settings say of more than one step: with unequal bends the sums along the way vanish elsewhere."""
+    plain = quadratics(3, sigma2=0.0)
+    bends = np.linspace(0.5, 2.0, 3)[:, None]
+    problem = Quadratic(curvature=plain.curvature * bends[:, :, None], centre=plain.centre, sigma2=0.0)
+    optimum = (bends * plain.centre).sum(axis=0) / bends.sum()
+    away = []
+    for steps in (1, 10):
+        local = LocalSGD(lr=0.05, batch=6, steps=steps, loss="squared")
+        algorithm = BEER(rounds=300, graph="complete", gamma=1.0, compressor="none", local=local)
+        away.append(np.abs(personal(algorithm, quadratic_world(problem))[-1].mean(axis=0) - optimum).max())
+    assert away[0] < 1e-6 and away[1] > 0.01
+
+
 def test_full_gradients_decay_weights_too():
     problem = quadratics(4, sigma2=0.0)
     local = LocalSGD(lr=0.1, batch=6, steps=1, weight_decay=0.3, loss="squared")
@@ -160,6 +178,41 @@ def test_two_compressed_vectors_travel(words, size):
     follow(world, BEER(rounds=2, degree=4, **words))
     assert world.ledger.bytes == 2 * 12 * 4 * size
     assert len(spans(world, "site", kinds=("train",))) == 2 * 12
+
+
+class Losing:
+    """These clients leave for good in the visit of this number."""
+
+    def __init__(self, visits):
+        self.visits = visits
+
+    def next_online(self, client, now):
+        return now
+
+    def leaves(self, client, visit, start, seconds):
+        return Leave(start + seconds / 2, math.inf) if self.visits.get(client) == visit else None
+
+
+@pytest.mark.parametrize("words", COMPRESSORS, ids=lambda words: words["compressor"])
+def test_those_who_are_left_track_their_own_gradients(words):
+    """Clients 2 and 5 of 8 leave in rounds 6 and 9: the invariant holds in every round for those who are there, and
+    they arrive at the optimum of their own mean, not at one that the lost gradients pull at."""
+    problem = quadratics(8, sigma2=0.0)
+    calm = quadratic_world(problem)
+    fleet = replace(calm.fleet, availability=Losing({2: 6, 5: 9}))
+    world = Simulation(fleet, calm.problem, 3, Ledger())
+    algorithm = BEER(rounds=200, graph="complete", gamma=0.3, local=ONE, **words)
+    found = tracks_of(algorithm, world)
+    assert [len(tracks["trackers"]) for tracks in found] == [8] * 6 + [7] * 3 + [6] * 191
+    for tracks in found:
+        assert np.allclose(tracks["trackers"].mean(axis=0), tracks["gradients"].mean(axis=0), rtol=0, atol=1e-12)
+    for round in (6, 9):
+        assert not found[round]["tracker_estimates"].any()
+        assert found[round + 1]["tracker_estimates"].any()
+    stay = [0, 1, 3, 4, 6, 7]
+    assert np.allclose(found[-1]["models"][stay], problem.centre[stay].mean(axis=0), rtol=0, atol=1e-6)
+    assert not np.allclose(problem.centre[stay].mean(axis=0), problem.centre.mean(axis=0), atol=0.01)
+    assert ["clients 2; trackers start again" in world.notes[0].text, len(world.notes)] == [True, 2]
 
 
 def test_who_is_away_is_waited_for_and_who_is_gone_is_left_out():

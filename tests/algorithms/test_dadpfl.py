@@ -13,13 +13,15 @@ from paceline.algorithms.dadpfl import DADPFL, End, Pruning, Turn
 from paceline.algorithms.neighbourhoods import Neighbourhoods, matching
 from paceline.algorithms.sparse import Swarm
 from paceline.errors import SettingError
+from paceline.learn import sparsity
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.sparsity import layer_counts, maskable
+from paceline.system.availability import Leave
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.run import Run
 from paceline.worlds.settings import make_settings
 from tests.algorithms.test_pfedavg import world_of
-from tests.worlds.worlds import SPACE, FixedLinks, follow, play, spans
+from tests.worlds.worlds import SPACE, FixedLinks, dry_world, follow, play, spans
 
 LOCAL = LocalSGD(lr=0.1, batch=4, steps=3)
 NO_PRUNING = Pruning(target=0.0)
@@ -55,6 +57,11 @@ def begins(world, round=0):
         ({"neighbours": Neighbourhoods(graph="torus:3x3")}, "9 nodes for 12 clients"),
         ({"regrow": 1.5}, "regrow is 1.5"),
         ({"pruning": Pruning(target=1.0)}, "target is 1.0"),
+        ({"pruning": Pruning(threshold=-1.0)}, "threshold is -1.0"),
+        ({"pruning": Pruning(share=5.0)}, "share is 5.0"),
+        ({"pruning": Pruning(delay=math.inf)}, "delay is inf"),
+        ({"pruning": Pruning(scale=0.0)}, "scale is 0.0"),
+        ({"pruning": Pruning(first=0)}, "first is 0"),
     ],
 )
 def test_impossible_settings_are_refused(overrides, said):
@@ -228,6 +235,18 @@ def test_growth_by_gradient_costs_one_dense_batch():
     assert world.ledger.visits == 12  # a batch is no visit
 
 
+def test_a_batch_is_no_larger_than_its_client():
+    """Ten samples of a batch of twenty: the gradient costs one of five epochs."""
+    world = dry_world([1.0] * 3)
+
+    async def main():
+        await world.gradient(0, world.initial_model(), LocalSGD(lr=0.1, batch=20, epochs=5))
+
+    play(world, main())
+    assert world.samples(0) == 10
+    assert spans(world, "end", "flops", kinds=("train",)) == [(pytest.approx(0.2), pytest.approx(30 * SPACE.flops))]
+
+
 # -- learning -------------------------------------------------------------------------------------------------------
 
 
@@ -274,7 +293,11 @@ def states(*words):
                 world.loop.settle(hold, promise.result)
     swarm = world.loop.result()
     executor.run(
-        [m for models, peers, _ in found for m in [*models, *[x for p in peers for x in (p.weights, p.mask)]]]
+        [
+            m
+            for models, peers, _ in found
+            for m in [*models, *[x for p in peers for x in (p.weights, p.mask, p.support)]]
+        ]
     )
     return swarm, found, world
 
@@ -285,17 +308,55 @@ def test_masks_are_respected_and_counts_are_what_the_schedule_believes():
     before, counts_before = None, []
     for models, peers, _info in found:
         for k, peer in enumerate(peers):
-            layers = [peer.mask.value[s.start : s.stop] for s in swarm.slots]
-            assert tuple(int(layer.sum()) for layer in layers) == peer.counts
-            assert not peer.weights.value[peer.mask.value == 0].any()
+            for which in (peer.mask, peer.support):
+                layers = [which.value[s.start : s.stop] for s in swarm.slots]
+                assert tuple(int(layer.sum()) for layer in layers) == peer.counts
+            assert peer.weights.value.equal(models[k].value * peer.support.value), (
+                "DA-12: trained, less what is pruned"
+            )
             if before is not None:
                 assert not models[k].value[before[k] == 0].any()
+                assert (peer.support.value <= before[k]).all(), "nothing has grown in what others average"
                 assert peer.counts <= counts_before[k]
         before = [peer.mask.value for peer in peers]
         counts_before = [peer.counts for peer in peers]
     sparsities = [info["sparsity"] for _, _, info in found]
     assert sparsities[0] == pytest.approx(0.5, abs=1e-3) and sparsities[-1] > 0.6
     assert all(a <= b for a, b in itertools.pairwise(sparsities)) and sparsities[-1] <= 0.8 + 1e-3
+
+
+def test_a_round_starts_from_the_average_of_what_was_trained():
+    """DA-12: moved masks decide who takes a weight in the next average, not who gives one."""
+    words = ["rounds=2", "da-dpfl.pruning.target=0", "da-dpfl.neighbours.graph=complete", "da-dpfl.wait=0"]
+    # In its second round nothing moves any more: what is trained is what it started from.
+    _, ((_, peers, _), (models, *_)), _ = states(*words, "local.schedule=exponential:1e-9", "local.weight_decay=0")
+    total, count = sum(p.weights.value for p in peers), sum(p.support.value for p in peers)
+    assert (count == 0).any() and all((p.mask.value != p.support.value).any() for p in peers)
+    for own, trained in zip(peers, models, strict=True):
+        assert torch.allclose(trained.value, total / count.clamp(min=1) * own.mask.value, atol=1e-6)
+
+
+def test_distances_are_measured_from_the_own_sparse_start(monkeypatch):
+    """DA-8: from w_k^0, not from the dense model that all masks were taken from."""
+    asked = []
+
+    def watched(models, starts, slots, norm):
+        asked.append((starts, models))
+        return sparsity.detection(models, starts, slots, norm)
+
+    monkeypatch.setattr("paceline.algorithms.dadpfl.detection", watched)
+    words = ["rounds=1", "da-dpfl.neighbours.degree=3", "da-dpfl.wait=0"]
+    _, ((models, peers, _),), world = states(*words)
+    ((starts, trained),) = asked
+    dense, masks = world.initial_model().value, torch.stack([peer.support.value for peer in peers])
+    assert starts.equal(dense * masks) and trained.equal(torch.stack([model.value for model in models]))
+
+
+def test_who_is_away_does_not_vote():
+    """A client that has not trained has not moved either, but nobody asks it whether learning has settled."""
+    calm = ["da-dpfl.pruning.threshold=1e-6", "rounds=4"]
+    assert not run(*calm, "fleet.availability=dropout:0.9").world.notes
+    assert run("da-dpfl.pruning.threshold=1e6", "rounds=4", "fleet.availability=dropout:0.5").world.notes
 
 
 def test_nobody_prunes_beyond_the_target():
@@ -319,11 +380,83 @@ def test_a_vote_starts_pruning():
     assert one.rows[-1]["sparsity"] > one.rows[0]["sparsity"]
 
 
+def test_one_client_is_told_what_to_do():
+    with pytest.raises(SettingError, match="graph=complete"):
+        DADPFL().check(1)
+    DADPFL(neighbours=Neighbourhoods(graph="complete")).check(1)
+
+
 def test_no_pruning_needs_no_learning():
     one = run("da-dpfl.pruning.target=0", dry=True)
     assert one.rows[-1]["sparsity"] == pytest.approx(0.5, abs=1e-3)
-    with pytest.raises(SettingError, match="dry run learns nothing"):
+    with pytest.raises(SettingError, match=r"dry run learns nothing.*pruning\.target=0"):
         run(dry=True)
+
+
+class Leaving:
+    """One client leaves in the middle of its first visit."""
+
+    def __init__(self, who):
+        self.who = who
+
+    def next_online(self, client, now):
+        return now
+
+    def leaves(self, client, visit, start, seconds):
+        return Leave(start + 0.1, start + seconds) if client == self.who and visit == 0 else None
+
+
+class Later:
+    """Some clients come late; none leaves."""
+
+    def __init__(self, since):
+        self.since = since
+
+    def next_online(self, client, now):
+        return max(now, self.since.get(client, 0.0))
+
+    def leaves(self, client, visit, start, seconds):
+        return None
+
+
+def test_who_goes_away_takes_nobody_s_place():
+    """N = 1 of two neighbours before: the first leaves, so the other's fresh model is waited for (DA-3)."""
+    order = [int(place) for place in dry_world([1.0] * 3).stream("reuse order", 0).permutation(3)]
+    first, second, third = (order.index(place) for place in range(3))
+    world = dry_world([1.0] * 3, availability=Leaving(first))
+    algorithm = DADPFL(
+        rounds=1, neighbours=Neighbourhoods(graph="complete"), wait=1, pruning=NO_PRUNING, regrow=0.0, local=LOCAL
+    )
+    follow(world, algorithm)
+    began = begins(world)
+    assert began[first] == 0.0 and began[second] == pytest.approx(0.1)
+    assert began[third] == pytest.approx(1.1), "when the second has finished"
+
+
+def test_who_is_away_is_not_heard():
+    """Client 1 is away until t = 1000: the others do not sit and wait for its model."""
+    world = dry_world([1.0] * 3, availability=Later({1: 1000.0}))
+    algorithm = DADPFL(
+        rounds=1, neighbours=Neighbourhoods(graph="complete"), wait=2, pruning=NO_PRUNING, regrow=0.0, local=LOCAL
+    )
+    follow(world, algorithm)
+    began = begins(world)
+    assert sorted(began[client] for client in (0, 2)) == [0.0, 1.0] and began[1] == 1000.0
+    waits = spans(world, "site", "start", "end", kinds=("wait",))
+    assert not [row for row in waits if row[0] == 1], "being away is nobody's waiting"
+
+
+def test_the_wait_cap_falls_as_in_the_reference_code():
+    """DA-E7: T div (N+1) rounds for each cap, what is left over with none."""
+    caps = [DADPFL(rounds=30, wait=10, decay=True).cap(round) for round in range(30)]
+    assert caps == [10 - round // 2 for round in range(20)] + [0] * 10
+    assert [DADPFL(rounds=3, wait=10, decay=True).cap(round) for round in range(3)] == [10, 9, 8]
+
+
+def test_a_mask_of_ones_needs_no_bytes():
+    world, _, _ = dry(graph="complete", wait=0, sparsity=0.0, regrow=0.3, links=FixedLinks(1.0))
+    sizes = {size for (size,) in spans(world, "bytes", kinds=("send",)) if size}
+    assert sizes == {SPACE.nbytes}
 
 
 def test_clients_that_leave_are_not_waited_for():

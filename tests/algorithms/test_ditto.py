@@ -12,7 +12,7 @@ from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from tests.algorithms.test_gossip import personal
 from tests.algorithms.test_pfedavg import LOCAL, SIZE, quadratics, world_of
-from tests.worlds.worlds import FixedLinks, follow, quadratic_world, spans
+from tests.worlds.worlds import SPACE, FixedLinks, follow, quadratic_world, spans
 
 FULL = {"batch": 6, "loss": "squared"}
 
@@ -76,6 +76,23 @@ def test_who_was_not_drawn_keeps_its_model():
     found = personal(Ditto(rounds=4, participants=2, local=LOCAL, personal=LOCAL), quadratic_world(problem))
     for before, after in pairwise(found):
         assert sum((before[client] != after[client]).any() for client in range(6)) == 2
+
+
+def test_each_round_draws_its_clients():
+    """Of 210 fours a round draws one: that eight rounds draw at most two has a chance below 1e-9; seeded."""
+    world = world_of([1.0] * 10)
+    follow(world, Ditto(rounds=8, participants=4, local=LOCAL, personal=LOCAL))
+    drawn = {}
+    for round, site in spans(world, "round", "site", kinds=("train",)):
+        drawn.setdefault(round, set()).add(site)
+    assert {len(some) for some in drawn.values()} == {4} and len(set(map(frozenset, drawn.values()))) > 2
+
+
+def test_the_server_adds_what_arrives():
+    """As FedAvg's: 2 FLOPs for every number of each of the 4 models."""
+    world = world_of([1.0] * 10, FixedLinks(0.5))
+    follow(world, Ditto(rounds=3, participants=4, local=LOCAL, personal=LOCAL))
+    assert spans(world, "site", "round", "flops", kinds=("work",)) == [(-1, r, 2 * 4 * SPACE.size) for r in range(3)]
 
 
 def test_a_visit_is_two_trainings_and_two_transfers():

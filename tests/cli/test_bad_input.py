@@ -85,6 +85,13 @@ def test_a_wrong_setting_is_refused(refused, setting, wanted):
     refused("run", "psfl", "--set", setting, "--out", "out", wanted=wanted)
 
 
+@pytest.mark.parametrize("words", [("run", "fedavg"), ("compare", "fedavg", "sfl")])
+def test_a_directory_that_holds_a_run_is_never_written_over(refused, tmp_path, words):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/settings.json").write_text("{}")
+    refused(*words, *QUICK, wanted=["out already holds a run", "choose another --out"])
+
+
 def test_crops_of_samples_that_are_no_images_are_refused(refused):
     words = ("--set", "dataset=synthetic", "--set", "local.augment=crop-flip")
     refused("run", "fedavg", *words, *QUICK, wanted=["local.augment", "crop-flip", "(60,)"])

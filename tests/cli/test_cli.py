@@ -307,6 +307,23 @@ def test_a_comparison_says_of_each_what_a_run_alone_says(paceline, tmp_path):
         assert column(beside, "loss") == pytest.approx(column(alone, "loss"), rel=1e-4)
 
 
+def test_accuracies_of_two_kinds_are_not_ranked(paceline, tmp_path):
+    words = ("compare", "dispfl", "fedavg", "--set", "rounds=1", "--set", "local.epochs=1")
+    shown = paceline(*words, "--out", "mixed")
+    assert "of dispfl the mean over clients" in shown.out and "of fedavg that of one model on all" in shown.out
+    assert "personal=true" in shown.out and "They cannot be compared" in (tmp_path / "mixed/report.html").read_text()
+    assert summary(tmp_path / "mixed/dispfl-seed0")["personal"] and "zeros" in shown.out and "FLOP" in shown.out
+    assert not summary(tmp_path / "mixed/fedavg-seed0")["personal"]
+    alike = paceline(*words, "--set", "personal=true", "--out", "alike")
+    assert alike.status == 0 and "cannot be compared" not in alike.out
+
+
+def test_a_gradient_is_no_visit(paceline, tmp_path):
+    """Also where local training is no more than a batch."""
+    paceline("run", "dispfl", "--set", "rounds=3", "--set", "local.steps=1", "--dry-run", "--out", "short")
+    assert summary(tmp_path / "short")["visits"] == 300
+
+
 # -- the report -----------------------------------------------------------------------------------------------
 
 

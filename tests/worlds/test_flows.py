@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from paceline.clock import VirtualLoop
 from paceline.errors import CostError
 from paceline.system import FleetSettings, Network, RateLinks, Sharing, Trace, TraceLinks, build_fleet
+from paceline.system.links import LinkPower
 from paceline.system.network import Recorded, Route, Steady, fair_rates
 from paceline.topology import parse_graph
 from paceline.worlds import flows as flows_module
@@ -26,6 +27,9 @@ class Pipes:
 
     def __init__(self, capacities):
         self.capacity = capacities.__getitem__
+
+    def watts(self, port):
+        return 0.0
 
 
 def network(**words):
@@ -302,6 +306,63 @@ def test_energy_is_that_of_the_time_in_which_bytes_flow():
     assert run(Pipes({"a": 1.0, "b": 1.0}), main) == [0.0, 0.0, 3.0, 7.5, 12.0]
 
 
+WATTS = {"link_watts": 2.0, "receive_watts": 3.0, "server_link_watts": 0.25}
+
+
+def spent(net, transfers):
+    """(first byte, end, joules) of each (begin, pair, size, stop), where a stop cuts it off."""
+    loop = VirtualLoop()
+    flows = Flows(loop, net)
+
+    async def transfer(begin, pair, size, stop):
+        if begin:
+            await loop.at(begin)
+        route = net.route(*pair)
+        flow = flows.begin(route, size)
+        if stop < math.inf:
+            await asyncio.wait([flow.done, loop.at(max(stop, begin))], return_when=asyncio.FIRST_COMPLETED)
+            flows.stop(flow)
+        else:
+            await flow.done
+        return min(begin + route.latency, loop.time()), loop.time(), flow.joules
+
+    async def main():
+        return await asyncio.gather(*(transfer(*each) for each in transfers))
+
+    return loop.run_until_complete(main())
+
+
+def test_a_devices_watts_are_those_of_its_transfers_together():
+    """Device 0 sends 1 MB to each of three others, 1 MB/s in all: three seconds of 2 W for it and of 3 W for each."""
+    net = network(links="rate:8,80", sharing="fair", link_watts=2.0, receive_watts=3.0)
+    found = spent(net, [(0, (0, k), MB, math.inf) for k in (1, 2, 3)])
+    assert [joules for *_, joules in found] == pytest.approx([3 * (2 / 3 + 3)] * 3)
+
+
+def test_energy_follows_who_comes_and_goes():
+    """Device 0 sends 4 MB to server 1 from 0 on, 1 MB to server 2 from 1 on, at 1 MB/s in all; a server's end has
+    0.25 W for each transfer. Alone for 1 s, two for 2 s, alone for 2 s: 4 s + 1 s of 2 W, and 5 s + 2 s of 0.25 W."""
+    net = network(links="rate:8,80", sharing="fair", **WATTS)
+    first, second = spent(net, [(0, (0, -1), 4 * MB, math.inf), (1, (0, -2), MB, math.inf)])
+    assert (first[1], second[1]) == pytest.approx((5.0, 3.0))
+    assert (first[2], second[2]) == pytest.approx((4 * 2 + 5 * 0.25, 1 * 2 + 2 * 0.25))
+
+
+def radio_on(found, transfers, way):
+    """Seconds in which each device sends (0) or receives (1) anything, added up."""
+    spans = {}
+    for (_, pair, _, _), (begin, end, _) in zip(transfers, found, strict=True):
+        if pair[way] >= 0:
+            spans.setdefault(pair[way], []).append((begin, end))
+    total = 0.0
+    for of_one in spans.values():
+        last = -math.inf
+        for begin, end in sorted(of_one):
+            total += max(0.0, end - max(begin, last))
+            last = max(last, end)
+    return total
+
+
 def test_transfers_that_end_together_end_in_the_order_in_which_they_began():
     loop = VirtualLoop()
     flows = Flows(loop, Pipes({"a": 1.0, "b": 1.0}))
@@ -420,14 +481,14 @@ class Plain:
         return [(flow["end"], flow["size"] - max(flow["left"], 0.0)) for flow in flows]
 
 
-def net_of(word, server, traced):
+def net_of(word, server, traced, power=None):
     links = RateLinks(up=8.0, down=24.0)
     if traced:
         recording = Trace([0.5, 0.25, 1.0], [8.0, 0.0, 20.0]), Trace([1.5, 1.0], [4.0, 16.0])
         links = TraceLinks([recording, recording[::-1]], seed=5)
     sharing = {"fair": Sharing(), "ofdma": Sharing(4)}[word]
     backbone = build_fleet(FleetSettings(backbone="rate:16,8"), size=1, seed=1).network._backbone
-    return Network(links=links, sharing=sharing, backbone=backbone, server_mbps=server, latency=0.125)
+    return Network(links=links, sharing=sharing, backbone=backbone, server_mbps=server, latency=0.125, power=power)
 
 
 SITE = st.integers(-3, 4)
@@ -441,6 +502,21 @@ TRANSFERS = st.lists(
     min_size=1,
     max_size=12,
 )
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["rate", "trace"])
+@pytest.mark.parametrize("word", ["fair", "ofdma"])
+@settings(max_examples=40, deadline=None)
+@given(TRANSFERS)
+@example([(0.0, (0, 1), MB, math.inf), (0.0, (0, 2), MB, 0.5), (0.25, (3, 1), MB, math.inf)])
+def test_energy_is_watts_times_the_time_with_the_radio_on(word, traced, transfers):
+    """Whoever comes, goes or is cut off: a device's power counts once each way, a server's once a transfer."""
+    net = net_of(word, 12.0, traced, LinkPower(2.0, receive=3.0, server=0.25))
+    found = spent(net, transfers)
+    servers = sum((end - begin) * sum(site < 0 for site in pair)
+                  for (_, pair, _, _), (begin, end, _) in zip(transfers, found, strict=True))  # fmt: skip
+    expected = 2.0 * radio_on(found, transfers, 0) + 3.0 * radio_on(found, transfers, 1) + 0.25 * servers
+    assert sum(joules for *_, joules in found) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("traced", [False, True], ids=["rate", "trace"])

@@ -8,6 +8,10 @@ every round, with gamma a small step of mixing:
     x <- x + gamma sum over j of w_ij (h_j - h_i) - rate v;                           h <- h + C(x - h)
 
 Mixing moves nothing on average, so the mean of the trackers is the mean of the gradients, whatever was compressed.
+When a client has gone for good, its gradient is still in the others' trackers: these then start again from the last
+gradients of those who are left, with g = 0 (ours; the paper has no losses).
+
+The first g is C of the first v, as in DA-DPFL's code; in the authors' own code it is 0 for one round more.
 """
 
 from __future__ import annotations
@@ -75,7 +79,8 @@ class BEER:
     share: float = 0.125
     """Of numbers that ``top`` keeps; each costs 8 bytes, its value and its place."""
     gradients: Literal["batch", "full"] = "batch"
-    """Of ``local.steps`` batches (of more than one the sum along the way), or of all the client's data."""
+    """Of ``local.steps`` batches, or of all the client's data. Of several batches it is the sum along the way, the
+    displacement over the rate: where the mean of these is 0 is not quite the optimum of the mean loss."""
     local: LocalSGD = field(default_factory=lambda: rival_recipe(lr=0.05, epochs=None, steps=1))
     """``local.lr`` is the rate of the step along the tracker."""
 
@@ -150,7 +155,12 @@ class BEER:
 
         await meet(world, hears, slope, step, wait=True)
         if lost := sorted(living - new.trackers.keys()):
-            world.note(f"gone for good, and left out from now on: clients {', '.join(map(str, lost))}")
+            world.note(
+                f"gone for good, and left out from now on: clients {', '.join(map(str, lost))};"
+                " trackers start again from the last gradients of the others"
+            )
+            zero = world.initial_model() * 0.0
+            return replace(new, trackers=new.gradients, tracker_estimates=dict.fromkeys(new.gradients, zero))
         return new
 
     def pull(self, own: int, row: dict[int, float], estimates: dict[int, Model]) -> Iterable[tuple[float, Model]]:

@@ -10,6 +10,7 @@ without waiting and without pruning.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -59,6 +60,15 @@ class Pruning:
     """The round t* itself, instead of a vote."""
     sap: Sap = field(default_factory=Sap)
 
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is learned."""
+        require(self.target < 1, f"pruning.target is {self.target}; wanted a share below 1")
+        require(0 <= self.threshold < math.inf, f"pruning.threshold is {self.threshold}; wanted 0 or more, as 0.02")
+        require(0 < self.share <= 1, f"pruning.share is {self.share}; wanted a share above 0 and at most 1")
+        require(0 <= self.delay < math.inf, f"pruning.delay is {self.delay}; wanted rounds, 0 or more")
+        require(0 < self.scale < math.inf, f"pruning.scale is {self.scale}; wanted a number above 0, as 1.3")
+        require(self.first is None or self.first >= 1, f"pruning.first is {self.first}; wanted a round, 1 or more")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DADPFL:
@@ -94,7 +104,7 @@ class DADPFL:
         require(self.wait >= 0, f"wait is {self.wait}; it must be 0 or more")
         require(0 <= self.sparsity < 1, f"sparsity is {self.sparsity}; wanted a share of zeros from 0 to below 1")
         require(0 <= self.regrow <= 1, f"regrow is {self.regrow}; wanted a share from 0 to 1")
-        require(self.pruning.target < 1, f"pruning.target is {self.pruning.target}; wanted a share below 1")
+        self.pruning.check()
         self.neighbours.check(clients)
 
     @property
@@ -103,9 +113,9 @@ class DADPFL:
         return self.pruning.target > self.sparsity
 
     @property
-    def observes(self) -> bool:
+    def observes(self) -> str:
         """How sparse models become is learned, and seconds and bytes depend on it."""
-        return self.prunes
+        return "set da-dpfl.pruning.target=0, so that nobody prunes" if self.prunes else ""
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Round by round, all clients side by side."""
@@ -116,24 +126,25 @@ class DADPFL:
             same_masks=self.same_masks,
             accounting=self.accounting,
         )
-        timing = Timing(self)
+        timing = Timing(self, swarm)
         for round in range(self.rounds):
             turn = Turn(world, round, self.neighbours, timing.prunes(round))
             ends = await world.gather(self.peer(world, swarm, turn, client) for client in world.clients)
             swarm.peers = [await swarm.known(world, end.peer) for end in ends]
-            await timing.detect(world, swarm, round, [end.trained for end in ends])
+            await timing.detect(world, round, ends)
             yield Progress([end.trained for end in ends], {"sparsity": swarm.mean_sparsity})
 
     async def peer(self, world: World, swarm: Swarm, turn: Turn, client: int) -> End:
         """One client's round: wait, average, train, prune, move the mask; one that goes away keeps what it had."""
         own = swarm.peers[client]
         try:
+            await world.reach(client)
             heard = await self.hear(world, swarm, turn, client)
             start = average(own, heard)
             trained = await world.train(client, start, self.local, mask=own.mask, flops=swarm.flops(own.counts))
             end = End(client, await self.reshape(world, swarm, turn, client, own, trained), trained)
         except Dropped:
-            end = End(client, own, own.weights)
+            end = End(client, own, own.weights, took_part=False)
         end = replace(end, time=world.now())
         turn.finish(end)
         return end
@@ -144,7 +155,7 @@ class DADPFL:
         Models of the round's start come while it waits, a fresh one as soon as there is one.
         """
         near, cap = turn.near[client], self.cap(turn.round)
-        before = [j for j in near if turn.order[j] < turn.order[client]]
+        before = [j for j in near if turn.order[j] < turn.order[client] and world.online(j)]
         if self.rule == "lowest" or not cap:
             before = sorted(before, key=lambda j: turn.order[j])[:cap]
         others = {j: swarm.peers[j] for j in near if j not in before}
@@ -155,54 +166,57 @@ class DADPFL:
         return [heard[j] for j in near if j in heard]
 
     def cap(self, round: int) -> int:
-        """DA-3: how many are waited for in this round."""
-        return self.wait - (round * (self.wait + 1)) // self.rounds if self.decay else self.wait
+        """DA-3: how many are waited for in this round; with ``decay`` one less every T div (N+1) rounds (DA-E7)."""
+        return max(0, self.wait - round // max(1, self.rounds // (self.wait + 1))) if self.decay else self.wait
 
     async def hear_first(
         self, world: World, swarm: Swarm, turn: Turn, client: int, before: Sequence[int]
     ) -> dict[int, Peer]:
-        """DA-3, DA-4: the first so many of these to finish; the rest counts as not waited for."""
+        """DA-3, DA-4: the first so many of these to finish; the rest counts as not waited for.
+
+        Who goes away in mid-round has nothing fresh, and takes nobody's place.
+        """
         cap, waiting = self.cap(turn.round), {turn.ends[j] for j in before}
         fresh: list[int] = []
         heard: dict[int, Peer] = {}
         while waiting and len(fresh) < cap:
             event = asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             done, waiting = await world.wait(client, event, lambda found: turn.in_order(found[0])[0].client)
-            for end in turn.in_order(done)[: cap - len(fresh)]:  # several, if they finished while one was fetched
+            trained = [end for end in turn.in_order(done) if end.took_part]
+            for end in trained[: cap - len(fresh)]:  # several, if they finished while one was fetched
                 fresh.append(end.client)
                 heard |= await swarm.hear(world, {end.client: end.peer}, client)
         return heard | await swarm.hear(world, {j: swarm.peers[j] for j in before if j not in fresh}, client)
 
     async def reshape(self, world: World, swarm: Swarm, turn: Turn, client: int, own: Peer, trained: Model) -> Peer:
-        """DA-10 ... DA-12: perhaps fewer weights, then as many elsewhere; in effect from the next round on."""
-        mask, reading = own.mask, None
+        """DA-10 ... DA-12: perhaps fewer weights; as many elsewhere from the next average on."""
+        weights, support, reading = trained, own.mask, None
         prunes = turn.prunes and swarm.sparsity(own.counts) < self.pruning.target
         if prunes:
             target = self.pruning.target
-            mask = by_rows(prune, trained, mask, slots=swarm.slots, rule=self.pruning.sap, target=target)
-            reading = Reading([mask], lambda values: tuple(counts(values[0][None], swarm.slots)[0].tolist()))
+            support = by_rows(prune, trained, support, slots=swarm.slots, rule=self.pruning.sap, target=target)
+            weights = masked(trained, support)
+            reading = Reading([support], lambda values: tuple(counts(values[0][None], swarm.slots)[0].tolist()))
             world.expect(reading)
         fraction = cosine_fraction(self.regrow, turn.round, self.rounds)
-        if fraction:
-            mask = await self.move(world, swarm, turn, client, trained, mask, fraction)
-        if not prunes and not fraction:
-            return replace(own, weights=trained, support=own.mask)
-        return Peer(masked(trained, mask), mask, masked(own.mask, mask), own.counts, own.version + 1, reading)
+        mask = await self.move(world, swarm, turn, client, weights, support, fraction) if fraction else support
+        version = own.version + (own.moved or prunes)
+        return Peer(weights, mask, support, own.counts, version, fraction > 0, reading)
 
     async def move(
-        self, world: World, swarm: Swarm, turn: Turn, client: int, trained: Model, mask: Model, fraction: float
+        self, world: World, swarm: Swarm, turn: Turn, client: int, weights: Model, mask: Model, fraction: float
     ) -> Model:
         """DA-11: drop the smallest weights, grow as many at the largest gradients of one batch, or anywhere."""
         if self.growth == "gradient":
-            slope = await world.gradient(client, masked(trained, mask), self.local)
-            return by_rows(rigl, trained, mask, slope, slots=swarm.slots, fraction=fraction)
+            slope = await world.gradient(client, weights, self.local)
+            return by_rows(rigl, weights, mask, slope, slots=swarm.slots, fraction=fraction)
         key = address(int(world.stream("growth", client, turn.round).integers(1 << 62)), "growth") >> 1
 
         def grown(weights: Tensor, old: Tensor) -> Tensor:
             keys = torch.tensor([key], device=weights.device)
             return random_growth(weights[None], old[None], keys, swarm.slots, fraction)[0]
 
-        return apply(grown, trained, mask)
+        return apply(grown, weights, mask)
 
 
 @dataclass(frozen=True)
@@ -215,6 +229,8 @@ class End:
     """As it was trained, before its mask moved: what is scored."""
     time: float = 0.0
     """When its round ended."""
+    took_part: bool = True
+    """It did not go away."""
 
 
 class Turn:
@@ -240,10 +256,14 @@ class Turn:
 class Timing:
     """In which rounds masks become sparser (DA-8, DA-9); rounds are counted from 1 there and from 0 here."""
 
-    def __init__(self, settings: DADPFL) -> None:
+    def __init__(self, settings: DADPFL, swarm: Swarm) -> None:
         self._settings = settings
+        self._slots = swarm.space.slots
         self._rounds: frozenset[int] = frozenset()
-        self._scores: list[Tensor] = []
+        self._starts = [peer.weights for peer in swarm.peers]
+        """Each client's own model at the start, sparse as it was."""
+        self._scores: tuple[Tensor, Tensor] | None = None
+        """The first of each client, and the last."""
         self._found = not settings.prunes
         if settings.prunes and settings.pruning.first is not None:
             self._set(settings.pruning.first)
@@ -255,31 +275,40 @@ class Timing:
     def _set(self, first: int) -> None:
         rule = self._settings.pruning
         times = pruning_rounds(first, self._settings.rounds, delay=rule.delay, scale=rule.scale)
-        self._rounds, self._found, self._scores = frozenset(times), True, []
+        self._rounds, self._found, self._scores = frozenset(times), True, None
 
-    async def detect(self, world: World, swarm: Swarm, round: int, trained: Sequence[Model]) -> None:
-        """Ask all clients how far they have come; if enough find that it changes little, the times are set."""
+    async def detect(self, world: World, round: int, ends: Sequence[End]) -> None:
+        """Ask all who took part how far they have come; if enough find that it changes little, the times are set."""
         if self._found:
+            self._starts = []
             return
-        rule = self._settings.pruning
-
-        def scores(values: Sequence[Tensor]) -> Tensor:
-            start, *models = values
-            slots, norm = swarm.space.slots, rule.norm
-            parts = [torch.stack(models[k : k + SCORED]) for k in range(0, len(models), SCORED)]
-            return torch.cat([detection(part, start.to(part), slots, norm).cpu() for part in parts])
-
-        self._scores.append(await world.observe(Reading([swarm.start, *trained], scores)))
-        if len(self._scores) < 2:
-            return
-        first, before, now = self._scores[0], self._scores[-2], self._scores[-1]
-        for_it = votes(now, before, first, rule.threshold)
-        self._scores = [first, now]
-        if agreed(for_it, rule.share):
+        now = await world.observe(Reading([*self._starts, *[end.trained for end in ends]], self._distances))
+        first, before = self._scores or (now, torch.zeros_like(now))
+        first = torch.where(first == 0, now, first)  # of one that was away until now
+        self._scores = first, now
+        here = torch.tensor([end.took_part for end in ends])
+        for_it = votes(now, before, first, self._settings.pruning.threshold)[here]
+        if len(for_it) and agreed(for_it, self._settings.pruning.share):
             self._set(round + 1)
             world.note(
                 f"{int(for_it.sum())} of {len(for_it)} clients vote for pruning in round {round + 1};"
-                f" rounds that prune: {', '.join(map(str, sorted(self._rounds))) or 'none is left'}",
+                f" rounds that prune: {_few(sorted(self._rounds))}",
                 first=round + 1,
                 rounds=sorted(self._rounds),
             )
+
+    def _distances(self, values: Sequence[Tensor]) -> Tensor:
+        """Each client's detection score."""
+        half, found = len(values) // 2, []
+        for k in range(0, half, SCORED):
+            starts, models = (torch.stack(list(some[k : k + SCORED])) for some in (values[:half], values[half:]))
+            found.append(detection(models, starts.to(models), self._slots, self._settings.pruning.norm).cpu())
+        return torch.cat(found)
+
+
+def _few(rounds: Sequence[int], most: int = 6) -> str:
+    """The first of them, and how many there are."""
+    if not rounds:
+        return "none is left"
+    named = ", ".join(map(str, rounds[:most]))
+    return named if len(rounds) <= most else f"{named}, ... {rounds[-1]}, {len(rounds)} in all"

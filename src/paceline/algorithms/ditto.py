@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
+from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import Dropped, Model, Progress, World, draw_clients, mean, require
 from paceline.algorithms.gossip import rival_recipe
 from paceline.learn.recipe import LocalSGD
@@ -47,6 +48,7 @@ class Ditto:
             drawn = draw_clients(world, self.participants, "ditto", "draw", round)
             answers = await world.gather(self.visit(world, client, model, personal) for client in drawn)
             uploads = [answer for answer in answers if answer is not None]
+            await world.work(world.server, Aggregation().flops(world, model, len(uploads)))
             model = mean(uploads) if uploads else model
             yield Progress(list(personal), {"uploads": len(uploads)}, {"global": model})
 

@@ -3,8 +3,13 @@
 A round is FedAvg's with a sparse model: the clients drawn train under the server's mask. Every ``interval`` rounds
 each of them also moves its own mask: the smallest weights go, as many grow where the gradient of one batch is
 largest. The server averages every weight over the samples of those who have it. Together they have more weights than
-the model may, so it keeps, layer by layer, as many of the largest averages as there were before (all as in the
+the model may, so it keeps, layer by layer, as many of the largest averages as there were before (so far as in the
 authors' ``dst.py``). That is how clients vote: who drops a weight has no part in its average.
+
+Three things are ours. The first mask is drawn at random; theirs holds the largest initial weights. The share that
+moves falls by a cosine; their code computes one too, but only asks whether it is above 0, and moves a constant share.
+Of equal averages, as of weights that have just grown and are all 0, the server keeps those that most clients have,
+then any at random; theirs keeps what ``topk`` happens to.
 """
 
 from __future__ import annotations
@@ -17,8 +22,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import Dropped, Model, Progress, World, apply, by_rows, draw_clients, packed, require
-from paceline.algorithms.gossip import rival_recipe
+from paceline.algorithms.gossip import noise, rival_recipe
 from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, masked
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Slot
@@ -46,15 +52,16 @@ class FedDST:
     spread: Spread = "erk"
     interval: int = 10
     """Rounds from one readjustment to the next (1, 5, 10 or 20 in DA-DPFL's comparison), beginning with the second
-    round, as in the authors' code."""
+    round; 1 is every round, the first too. Both as in the authors' code."""
     fraction: float = 0.5
-    """The share of active weights that a readjustment moves at first; it falls to 0 by a cosine. This is the default
-    of the authors' code; their command for CIFAR-10 has 0.01."""
+    """The share of active weights that a readjustment moves at first. 0.5 is the default of the authors' code, which
+    moves as many every time; their command for CIFAR-10 has 0.01. That it falls to 0 by a cosine is ours."""
     last: int | None = None
-    """The round in which it comes to 0; half of all rounds unless given."""
+    """The round in which it comes to 0, and from which on nothing moves; half of all rounds unless given."""
     before: int | None = None
     """Epochs before a readjustment; the rest of ``local.epochs`` then trains what has grown. All unless given, as in
-    the authors' code: grown weights are 0 when the server looks, and take the places that all have dropped."""
+    the authors' code: grown weights are 0 when the server looks, and take the places that all have dropped; those
+    that most clients have grown come first."""
     accounting: Accounting = "full"
     """Bytes of a model: with its mask where that is not known, or weights only, as in DA-DPFL's tables."""
     local: LocalSGD = field(default_factory=rival_recipe)
@@ -95,9 +102,18 @@ class FedDST:
             share = self.moved(round)
             answers = await world.gather(self.visit(world, swarm, client, peer, share, known) for client in drawn)
             updates = [answer for answer in answers if answer is not None]
+            await world.work(world.server, self.server_flops(world, peer, len(updates), moved=share > 0))
             if updates:
-                peer = aggregate(peer, updates, swarm.slots, moved=share > 0)
+                ties = int(world.stream("feddst", "ties", round).integers(2**63)) if share else None
+                peer = aggregate(peer, updates, swarm.slots, ties)
             yield Progress(peer.weights, {"uploads": len(updates), "sparsity": swarm.sparsity(peer.counts)})
+
+    def server_flops(self, world: World, peer: Peer, uploads: int, *, moved: bool) -> float:
+        """Dense sums of what arrives, as FedAvg's: of the weights, and of the masks where they may differ.
+
+        Choosing the largest is not counted.
+        """
+        return Aggregation().flops(world, peer.weights, uploads * (2 if moved else 1))
 
     async def visit(
         self, world: World, swarm: Swarm, client: int, peer: Peer, share: float, known: dict[int, int]
@@ -135,14 +151,17 @@ class FedDST:
         return replace(self.local, epochs=self.before), replace(self.local, epochs=epochs - self.before)
 
 
-def aggregate(peer: Peer, updates: Sequence[Update], slots: Sequence[Slot], *, moved: bool) -> Peer:
-    """The server's next model: the average of those who have a weight, as many weights a layer as before."""
+def aggregate(peer: Peer, updates: Sequence[Update], slots: Sequence[Slot], ties: int | None) -> Peer:
+    """The server's next model: the average of those who have a weight, as many weights a layer as before.
+
+    ``ties`` is where draws between equal weights are made; none where no mask has moved.
+    """
     samples = tuple(float(update.samples) for update in updates)
     weights, masks = [update.weights for update in updates], [update.mask for update in updates]
     centre = apply(partial(_mean, samples=samples), *weights, *masks)
-    if not moved:
+    if ties is None:
         return replace(peer, weights=centre)
-    mask = apply(partial(_largest, slots=tuple(slots), kept=peer.counts), centre, *masks)
+    mask = apply(partial(_largest, slots=tuple(slots), kept=peer.counts, ties=ties), centre, *masks)
     return Peer(masked(centre, mask), mask, mask, peer.counts, peer.version + 1)
 
 
@@ -155,10 +174,24 @@ def _mean(*values: Tensor, samples: Sequence[float]) -> Tensor:
     return total.div_(torch.where(count > 0, count, 1.0))
 
 
-def _largest(centre: Tensor, *masks: Tensor, slots: Sequence[Slot], kept: Sequence[int]) -> Tensor:
-    """Of the weights that somebody has, the so many largest of each layer; of equal ones the highest index."""
-    mask_1P = torch.stack(masks).amax(dim=0)[None]
-    lost_1L = counts(mask_1P, slots) - torch.tensor(kept, device=mask_1P.device)
-    for slot, dropped in zip(slots, least(centre[None], mask_1P, slots, lost_1L), strict=True):
-        mask_1P[:, slot.start : slot.stop].sub_(dropped.to(mask_1P.dtype))
+def _largest(centre: Tensor, *masks: Tensor, slots: Sequence[Slot], kept: Sequence[int], ties: int) -> Tensor:
+    """Of the weights that somebody has, the so many largest of each layer.
+
+    Of equal ones those that most have stay, then any: by index, a mask would drift to a layer's last rows.
+    """
+    votes_P = torch.stack(masks).sum(dim=0)
+    mask_1P = (votes_P > 0).to(centre.dtype)[None]
+    tied_1P, torn = torch.zeros_like(mask_1P, dtype=torch.float64), []
+    lost_1L = counts(mask_1P, slots) - torch.tensor(kept, device=centre.device)
+    for slot, lost_1N in zip(slots, least(centre[None], mask_1P, slots, lost_1L), strict=True):
+        layer_1N, size_1N = mask_1P[:, slot.start : slot.stop], centre[None, slot.start : slot.stop].abs()
+        bound = torch.where(lost_1N, size_1N, -1.0).amax()
+        tie_1N = (size_1N == bound) & (layer_1N > 0)
+        layer_1N.sub_((lost_1N & ~tie_1N).to(mask_1P.dtype))
+        tied_1P[:, slot.start : slot.stop] = tie_1N
+        torn.append((lost_1N & tie_1N).sum(dim=1))
+    # Whole votes and a fraction: in double precision neither spoils the other.
+    rank_1P = (votes_P.double() + noise(ties, centre).double())[None]
+    for slot, lost_1N in zip(slots, least(rank_1P, tied_1P, slots, torch.stack(torn, dim=1)), strict=True):
+        mask_1P[:, slot.start : slot.stop].sub_(lost_1N.to(mask_1P.dtype))
     return mask_1P[0]

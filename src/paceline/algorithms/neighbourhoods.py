@@ -21,6 +21,7 @@ class Neighbourhoods:
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         if self.graph == "random":
+            require(clients > 1, "one client has no neighbours; wanted 2 or more, or neighbours.graph=complete")
             require(
                 1 <= self.degree < clients,
                 f"neighbours.degree is {self.degree}; with {clients} clients wanted 1 to {clients - 1}",

@@ -85,9 +85,9 @@ class PSFL:
         self.warmup.check(clients)
 
     @property
-    def observes(self) -> bool:
-        """Whether the schedule depends on what is learned: a dry run then cannot be."""
-        return self.given_structure() is None
+    def observes(self) -> str:
+        """The structure is learned unless it is given; how to do without that, for a dry run."""
+        return "set psfl.width and psfl.length" if self.given_structure() is None else ""
 
     def given_structure(self) -> tuple[int, int] | None:
         """W and S as far as they are given; one of them alone is filled up to the participants."""

@@ -30,11 +30,13 @@ class Peer:
     mask: Model
     """What it trains next."""
     support: Model
-    """Where its weights are that others may average: positions that have just grown have none yet (DA-5)."""
+    """The mask under which its weights were trained, less what was pruned: others average these (DA-5, DA-12)."""
     counts: tuple[int, ...]
-    """Active weights by layer."""
+    """Active weights by layer, of both."""
     version: int = 0
-    """How often its mask has changed."""
+    """How often its support has changed."""
+    moved: bool = False
+    """Whether its mask is another one than its support."""
     reading: Reading[tuple[int, ...]] | None = None
     """Where ``counts`` are not known yet: how many they are is learned, and asked for when it matters."""
 
@@ -106,9 +108,11 @@ class Swarm:
         return replace(peer, counts=await world.observe(peer.reading), reading=None)
 
     async def fetch(self, world: World, peer: Peer, source: int, target: int) -> Peer | None:
-        """A neighbour's model, and its mask unless it is known; None if either end has gone."""
+        """A neighbour's model, and its mask unless it is known; None if it cannot be reached, or either end goes."""
+        if not world.online(source):
+            return None
         peer = await self.known(world, peer)
-        changed = self._known.get((source, target)) != peer.version
+        changed = self._known.get((source, target)) != peer.version and self.sparsity(peer.counts) > 0
         try:
             await world.send(
                 packed(peer.weights, self.size(peer.counts, changed=changed)), source, target, waits=False
@@ -121,7 +125,7 @@ class Swarm:
     async def hear(self, world: World, others: Mapping[int, Peer], client: int) -> dict[int, Peer]:
         """Fetch from several: the nearest number after one's own comes first, as in ``gossip``.
 
-        With one order for all, everybody would stand in line for the same few. Who has gone is not in the answer.
+        With one order for all, everybody would stand in line for the same few. Who is away is not in the answer.
         """
         order = sorted(others, key=lambda source: (source - client) % len(self.peers))
         found = await transferred(world, (self.fetch(world, others[source], source, client) for source in order))

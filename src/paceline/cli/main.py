@@ -21,7 +21,7 @@ from paceline.cli.data import data_app
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
 from paceline.config import read_toml
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, SettingError
 
 app = typer.Typer(
     help="Scheduled federated learning: who trains when, who waits for whom, who averages with whom.",
@@ -159,6 +159,8 @@ def _perform(
     from paceline.worlds.until import Until
 
     out = out or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{'-'.join(names)}")
+    if (out / "settings.json").exists():
+        raise SettingError(f"{out} already holds a run; choose another --out, or move it away")
     experiment = plan(
         names,
         overrides=overrides or (),

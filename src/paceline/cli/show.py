@@ -14,7 +14,7 @@ from rich.table import Table
 from paceline.learn.executor import Statistics
 from paceline.ledger.directory import clean
 from paceline.report.runs import group_runs, load_run
-from paceline.report.tables import Comparison, compared
+from paceline.report.tables import Comparison, compared, mixed_scores
 from paceline.worlds.experiment import Outcome
 from paceline.worlds.run import describe
 from paceline.worlds.settings import Settings
@@ -22,15 +22,18 @@ from paceline.worlds.settings import Settings
 
 def print_table(directories: Sequence[Path], statistics: Statistics) -> None:
     """The comparison, as the report shows it."""
-    found = compared(group_runs([load_run(path) for path in directories]))
+    groups = group_runs([load_run(path) for path in directories])
+    found = compared(groups)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=200)
     table = _wide(found)
     console.print(table if console.measure(table).minimum <= console.width else _narrow(found))
+    if warning := mixed_scores(groups):
+        console.print(warning, soft_wrap=True)
     if statistics.visits:
         console.print(
-            f"{statistics.visits:,} client visits trained in {statistics.waves:,} waves"
+            f"{statistics.visits:,} local trainings in {statistics.waves:,} waves"
             f" ({statistics.mean_wave:.1f} on average, {statistics.widest} at most)"
         )
 

@@ -166,12 +166,23 @@ class LayerProgram:
                     pending[source] = pending[source] + part if source in pending else part
 
     def outputs(self, params: list[Tensor], x: Tensor) -> Tensor:
-        """Forward only."""
+        """Forward only; what no later layer reads is let go, or a test set of images would fill a GPU."""
         lane = Lane(params[0].shape[0], params, [])
-        values = [x]
-        for node in self.nodes:
-            values.append(node.layer.forward(lane, *[values[k] for k in node.inputs])[0])
-        return values[-1]
+        values = {0: x}
+        for number, node in enumerate(self.nodes, 1):
+            values[number] = node.layer.forward(lane, *[values[k] for k in node.inputs])[0]
+            for k in self._read_last[number]:
+                del values[k]
+        return values[len(self.nodes)]
+
+    @cached_property
+    def _read_last(self) -> list[list[int]]:
+        """Which values each node is the last to read."""
+        last = {k: number for number, node in enumerate(self.nodes, 1) for k in node.inputs}
+        found: list[list[int]] = [[] for _ in range(len(self.nodes) + 1)]
+        for k, number in last.items():
+            found[number].append(k)
+        return found
 
 
 def loss_and_derivative(output: Tensor, batch: Batch, loss: Loss) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ reproduction that was interrupted goes on where it stopped, and can be spread ov
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time as clock
 from collections.abc import Callable, Sequence
@@ -176,14 +177,17 @@ class Laboratory:
         return [Call(**json.loads(line)) for line in lines]
 
     def _say(self, run: Run, row: Metrics) -> None:
-        """A line when a run reaches its target."""
-        accuracy = row.get("accuracy")
-        met = run.until.accuracy is not None and accuracy is not None and accuracy >= run.until.accuracy
+        """A line when a run reaches its target; where there is none, when it has done all its rounds."""
+        accuracy, target = row.get("accuracy"), run.until.accuracy
+        if target is None:
+            met = row["round"] >= getattr(run.settings.algorithm, "rounds", math.inf)
+        else:
+            met = accuracy is not None and accuracy >= target
         if met and id(run) in self._left:
             self._left.discard(id(run))
             assert run.directory is not None
-            where = run.directory.relative_to(self.root)
-            self.console.print(f"{where}: {accuracy:.4f} at t={row['time']:.0f} s, round {row['round']}")
+            where, score = run.directory.relative_to(self.root), "" if accuracy is None else f"{accuracy:.4f} at "
+            self.console.print(f"{where}: {score}t={row['time']:.4g} s, round {row['round']}")
 
 
 def groups(runs: Sequence[Run], trainer: Trainer) -> list[list[Run]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paceline.report.charts import interval
 from paceline.report.runs import Group, Run
 from paceline.report.spans import NOBODY, Idling
-from paceline.report.text import MISSING, energy, number, percent, seconds, site, size, spread, tag, words
+from paceline.report.text import MISSING, energy, number, operations, percent, seconds, site, size, spread, tag, words
 
 CAUSES_SHOWN = 6
 
@@ -41,8 +41,13 @@ _REST = (
     _Column(title="busiest site", keys=("busiest_bytes",), form=size),
     _Column(title="energy", keys=("joules",), form=energy),
     _Column(title="idle", keys=("idle_share",), form=percent, best=min),
-    _Column(title="accuracy", keys=("accuracy",), form=percent, best=max),
 )
+_SPARSE = (
+    _Column(title="operations", keys=("flops",), form=operations),
+    _Column(title="zeros", keys=("sparsity",), form=percent),
+)
+"""Where some model is sparse."""
+_ACCURACY = _Column(title="accuracy", keys=("accuracy",), form=percent, best=max)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +63,9 @@ def compared(groups: Sequence[Group]) -> Comparison:
     """One row per algorithm; figures nobody has are left out."""
     # A run ends at its target: where all arrive, the whole costs as much as the way there.
     arrived = all(run.figure("target", "time") is not None for group in groups for run in group.runs)
-    wanted = (*_TARGET, *(() if arrived else _WHOLE), *_REST)
+    sparse = any(run.figure("sparsity") is not None for group in groups for run in group.runs)
+    accuracy = replace(_ACCURACY, best=None) if mixed_scores(groups) else _ACCURACY
+    wanted = (*_TARGET, *(() if arrived else _WHOLE), *_REST, *(_SPARSE if sparse else ()), accuracy)
     asked = any(
         run.figure("target", key) is not None for g in groups for run in g.runs for key in ("accuracy", "loss")
     )
@@ -76,6 +83,22 @@ def compared(groups: Sequence[Group]) -> Comparison:
     return Comparison(titles=["algorithm", "seeds", *(column.title for column in columns)], rows=rows, best=best)
 
 
+def mixed_scores(groups: Sequence[Group]) -> str:
+    """What to say where accuracies are not of one kind; nothing where they are."""
+    own = {kind: [g.label for g in groups if _personal(g) == kind] for kind in (True, False)}
+    if not (own[True] and own[False]):
+        return ""
+    return (
+        f"accuracy: of {', '.join(own[True])} the mean over clients, each with its own model on its own test samples;"
+        f" of {', '.join(own[False])} that of one model on all. They cannot be compared:"
+        " personal=true scores all in the first way"
+    )
+
+
+def _personal(group: Group) -> bool:
+    return any(run.summary.get("personal") is True for run in group.runs)
+
+
 def comparison(groups: Sequence[Group]) -> str:
     """The comparison as an HTML table; the best of a ranked column is bold."""
     found = compared(groups)
@@ -85,7 +108,9 @@ def comparison(groups: Sequence[Group]) -> str:
             {"class_": "best"} if (place, k) in found.best else {} for k in range(len(row))
         ]
         body.append("".join(words("td", text, **look) for text, look in zip(row, looks, strict=True)))
-    return table([words("th", title) for title in found.titles], body)
+    warning = mixed_scores(groups)
+    below = words("p", warning, class_="note") if warning else ""
+    return table([words("th", title) for title in found.titles], body) + below
 
 
 def causes(idling: Idling, *, several: bool = False) -> str:

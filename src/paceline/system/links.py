@@ -32,18 +32,18 @@ class LinkPower:
     undefined; with it, a server's end counts 0 unless ``server`` says otherwise, as in the papers' accounts.
     """
 
-    __slots__ = ("_receive", "_send", "_server")
+    __slots__ = ("_server", "receive", "send")
 
     def __init__(
         self, send: float | None = None, *, receive: float | None = None, server: float | None = None
     ) -> None:
-        self._send = power(send, "link_watts")
-        self._receive = self._send if receive is None else power(receive, "receive_watts")
+        self.send = power(send, "link_watts")
+        self.receive = self.send if receive is None else power(receive, "receive_watts")
         self._server = power(0.0 if server is None and send is not None else server, "server_link_watts")
 
     def of(self, source: int, target: int) -> float:
         """Watts of the two ends together; nan where nobody defined them."""
-        return (self._send if source >= 0 else self._server) + (self._receive if target >= 0 else self._server)
+        return (self.send if source >= 0 else self._server) + (self.receive if target >= 0 else self._server)
 
 
 _NO_POWER = LinkPower()

@@ -205,6 +205,10 @@ class Network:
             return _drawn(backbone.link, mix(self._link_key, min(sites)), max(sites))
         raise KeyError(f"{port} is a device's own link: its rate is the route's")
 
+    def watts(self, port: Port) -> float:
+        """Of a device's own link, however many transfers pass it; 0 for other ports."""
+        return {"up": self._power.send, "down": self._power.receive}.get(str(port[0]), 0.0)
+
     def _between(self, source: int, target: int) -> Route | None:
         if self._backbone is not None:
             ports: tuple[Port, ...] = (("out", source), ("link", source, target), ("in", target))

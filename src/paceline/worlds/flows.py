@@ -2,8 +2,9 @@
 
 Rates are max-min fair: nobody's can be raised without lowering one that is no higher. They change when a transfer
 begins or ends and when a recorded link changes, and only for the transfers that are connected with that one through
-ports they share: these are a *group*, which is dissolved and divided anew. What happens at one instant is
-divided once, after all else that happens at it.
+ports they share: these are a *group*, which is dissolved and divided anew. What happens at one instant is divided
+once, after all else that happens at it. A device's watts each way are those of all its transfers together, in equal
+parts; a server's end of a link has its own for every transfer, as without sharing.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ _ROUNDING = 2.0**-48
 class _Place:
     """A port while transfers pass it."""
 
-    __slots__ = ("capacity", "devices", "flows", "key", "rate", "until")
+    __slots__ = ("capacity", "devices", "flows", "key", "rate", "until", "watts")
 
     def __init__(self, key: Port, capacity: float, rate: Rate | None = None) -> None:
         self.key = key
         self.capacity = capacity
         self.rate = rate
+        self.watts = 0.0
+        """Of a device's link, whose transfers have them together."""
         self.until = -math.inf
         self.flows: dict[Flow, None] = {}
         self.devices: dict[_Place, int] = {}
@@ -42,6 +45,7 @@ class Flow:
     """One transfer on its way."""
 
     __slots__ = (
+        "_joules",
         "_loop",
         "active",
         "alone",
@@ -54,6 +58,7 @@ class Flow:
         "link",
         "part",
         "places",
+        "power",
         "rate",
         "route",
         "seconds",
@@ -73,6 +78,8 @@ class Flow:
         self.active = False
         self.left = size
         self.seconds = 0.0
+        self.power = route.watts
+        self._joules = 0.0
         self.since = 0.0
         self.rate = 0.0
         self.part = 1.0
@@ -94,8 +101,7 @@ class Flow:
 
         Silence in a recording counts, as it does for links that are not shared.
         """
-        flowing = self.seconds + (self._loop.time() - self.since if self.active else 0.0)
-        return self.route.watts * flowing
+        return self._joules + self.power * (self._loop.time() - self.since if self.active else 0.0)
 
     def settle(self, now: float) -> None:
         """Count what has passed since the last time."""
@@ -109,6 +115,7 @@ class Flow:
         else:
             self.left = max(self.left - self.rate * (now - self.since), 0.0)
         self.seconds += now - self.since
+        self._joules += self.power * (now - self.since)
         self.since = now
 
     def ride(self, now: float) -> float:
@@ -220,6 +227,7 @@ class Flows:
         place = self._places.get(key)
         if place is None:
             place = _Place(key, self._network.capacity(key) if rate is None else math.nan, rate)
+            place.watts = self._network.watts(key)
         if rate is not None:
             flow.link = place
         elif key == flow.route.cell:
@@ -323,6 +331,8 @@ class Flows:
         """New rates for a group, and when to look at it again."""
         again, others = math.inf, []
         for flow in group.flows:
+            # Less what a device's other transfers bear.
+            flow.power = flow.route.watts - sum(place.watts * (1 - 1 / len(place.flows)) for place in flow.places)
             if flow.cell is not None and flow.link is not None:
                 devices = flow.cell.devices
                 flow.part = self._sharing.share(len(devices)) / devices[flow.link]

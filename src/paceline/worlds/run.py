@@ -48,14 +48,16 @@ class Run:
     failure: BaseException | None = None
     reached: Row | None = None
     """The metrics at which the target was first met."""
+    personal: bool = False
+    """Whether scores are means over clients, each on its own test samples."""
 
     def __post_init__(self) -> None:
         s = self.settings
         s.algorithm.check(s.clients)
-        if self.dry and getattr(s.algorithm, "observes", False):
+        if self.dry and (way_out := getattr(s.algorithm, "observes", "")):
             raise SettingError(
                 f"a dry run learns nothing, but {s.name} must learn something to know its schedule: leave out"
-                f" --dry-run, or give the schedule (for psfl: set psfl.width and psfl.length)"
+                f" --dry-run, or {way_out}"
             )
         _check_public(s)
         self.problem: Problem = build_problem(
@@ -140,7 +142,9 @@ class Run:
         if self.dry:
             self._write(row)
             return False
-        measures = {"": self.problem.measure(self._scored(progress.model))}
+        scored = self._scored(progress.model)
+        self.personal = not isinstance(scored, Model)
+        measures = {"": self.problem.measure(scored)}
         measures |= {f"_{name}": self.problem.measure_others(model) for name, model in progress.others.items()}
         self._waiting.append((row, measures))
         self.world.promises += [(measure, None) for measure in measures.values()]
@@ -276,6 +280,8 @@ class Run:
             "notes": [{"time": n.time, "text": n.text, "figures": n.figures} for n in self.world.notes],
             "accuracy": last.get("accuracy"),
             "loss": last.get("loss"),
+            "personal": self.personal,
+            "sparsity": last.get("sparsity"),
             "target": self._target(),
             "until": asdict(self.until),
             "seconds": time.perf_counter() - self._begun,

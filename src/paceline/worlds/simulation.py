@@ -156,8 +156,8 @@ class Simulation:
 
     @property
     def shares_links(self) -> bool:
-        """Whether the fleet has a network."""
-        return self.fleet.network is not None
+        """Whether the fleet has a network whose flows share links."""
+        return self.fleet.network is not None and self.fleet.network.sharing is not None
 
     def note(self, text: str, **figures: Any) -> None:
         """Keep a decision for the log and the report."""
@@ -191,9 +191,10 @@ class Simulation:
 
         It takes that batch's share of a visit, also where visits' times come from a law.
         """
-        share = min(1.0, recipe.batch / recipe.samples_for(self.samples(client)))
+        samples, step = self.samples(client), one_step(recipe)
+        share = min(1.0, step.samples_for(samples) / recipe.samples_for(samples))
         work = self.problem.flops(client, recipe)
-        stepped = await self._visit("train", client, model, one_step(recipe), work, {}, share)
+        stepped = await self._visit("train", client, model, step, work, {}, share=share, counted=False)
         return model - stepped
 
     def visits_per_probe(self, client: int, recipe: LocalSGD) -> float:
@@ -209,9 +210,11 @@ class Simulation:
         recipe: LocalSGD,
         flops: float,
         extras: dict[str, Model],
+        *,
         share: float = 1.0,
+        counted: bool = True,
     ) -> Model:
-        """A visit, or such a share of the time of one; only whole ones are counted."""
+        """A visit, or such a share of the time of one."""
         now = self.loop.time()
         visit = self._visits.get(client, 0)
         self._visits[client] = visit + 1
@@ -232,8 +235,8 @@ class Simulation:
             await self.loop.at(end)
         self.ledger.wait(client, now, start, round, client)
         done = (end - start) / seconds if leave is not None and seconds else 1.0
-        whole = leave is None and share == 1.0
-        self.ledger.train(client, start, end, round, flops * done, joules * done, whole)
+        counted = counted and leave is None
+        self.ledger.train(client, start, end, round, flops * done, joules * done, counted)
         self._note(client, now, end)
         if leave is not None:
             self._presence.left(client, leave.back)
@@ -312,8 +315,10 @@ class Simulation:
         when = min(self._presence.next_online(client, self.now()) for client in clients)
         if when == math.inf:
             raise Dropped(clients[0], self.now(), None)
-        if when > self.now():
+        if when > (now := self.now()):
             await self.loop.at(when)
+            if len(clients) == 1:  # a branch of its own: no barrier takes this for idleness
+                self._note(clients[0], now, when)
 
     async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
         """Await an event and book the time at a site."""

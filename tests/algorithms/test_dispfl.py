@@ -1,0 +1,23 @@
+"""DisPFL is DA-DPFL without waiting and without pruning, and moves more of its masks."""
+
+import pytest
+
+from paceline.algorithms import dadpfl
+from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.run import Run
+from paceline.worlds.settings import make_settings
+
+
+def test_half_of_the_weights_move_at_first_and_nobody_waits(monkeypatch):
+    """Section 3.4: alpha_0 = 0.5 in DisPFL's script (0.3 in DA-DPFL's); N = 0; sparsity stays."""
+    shares, cosine = [], dadpfl.cosine_fraction
+    monkeypatch.setattr(dadpfl, "cosine_fraction", lambda *words: shares.append(cosine(*words)) or shares[-1])
+    run = Run(
+        make_settings("dispfl", ["clients=12", "rounds=2", "fleet.times=constant:1", "fleet.jitter=0"]), dry=True
+    )
+    drive([run], make_executor(run.settings.executor))
+    assert run.failure is None, run.failure
+    assert shares[:12] == [0.5] * 12 and shares[12:] == [pytest.approx(0.25)] * 12
+    assert [row["sparsity"] for row in run.rows] == [pytest.approx(0.5, abs=1e-3)] * 2
+    starts = [row["start"] for row in run.world.ledger.table().to_pylist() if row["kind"] == "train"]
+    assert starts.count(0.0) == 12
