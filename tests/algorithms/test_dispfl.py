@@ -21,3 +21,11 @@ def test_half_of_the_weights_move_at_first_and_nobody_waits(monkeypatch):
     assert [row["sparsity"] for row in run.rows] == [pytest.approx(0.5, abs=1e-3)] * 2
     starts = [row["start"] for row in run.world.ledger.table().to_pylist() if row["kind"] == "train"]
     assert starts.count(0.0) == 12
+
+
+@pytest.mark.parametrize("name", ["da-dpfl", "dispfl", "gossipfl", "dfedavgm", "dfedsam", "beer"])
+def test_peers_do_without_a_server(name):
+    words = ["clients=12", "rounds=3", "da-dpfl.pruning.target=0", "fleet.failures=server:1@0.1"]
+    one = Run(make_settings(name, words), dry=True)
+    drive([one], make_executor(one.settings.executor))
+    assert one.failure is None and one.world.round == 3

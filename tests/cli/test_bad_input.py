@@ -85,6 +85,14 @@ def test_a_wrong_setting_is_refused(refused, setting, wanted):
     refused("run", "psfl", "--set", setting, "--out", "out", wanted=wanted)
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("{", "not valid JSON"), ('{"rounds": 3}', "not the settings.json of a run")]
+)
+def test_a_json_that_is_no_run_s_is_refused(refused, tmp_path, text, wanted):
+    (tmp_path / "some.json").write_text(text)
+    refused("run", "fedavg", "--config", "some.json", *QUICK, wanted=["some.json", wanted])
+
+
 @pytest.mark.parametrize("words", [("run", "fedavg"), ("compare", "fedavg", "sfl")])
 def test_a_directory_that_holds_a_run_is_never_written_over(refused, tmp_path, words):
     (tmp_path / "out").mkdir()

@@ -307,6 +307,27 @@ def test_a_comparison_says_of_each_what_a_run_alone_says(paceline, tmp_path):
         assert column(beside, "loss") == pytest.approx(column(alone, "loss"), rel=1e-4)
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_run_can_be_repeated_from_its_directory(paceline, tmp_path, name):
+    """settings.json says all, and --config reads it: with none of the words that made it."""
+    words = (
+        "--set",
+        "rounds=2",
+        "--set",
+        "fleet.times=uniform",
+        "--set",
+        "seed=7",
+        "--set",
+        "da-dpfl.pruning.target=0",
+    )
+    width = ("--set", "psfl.width=5", "--set", "psfl.length=2")
+    first = paceline("run", name, *words, *width, "--dry-run", "--out", "first")
+    again = paceline("run", name, "--config", "first", "--dry-run", "--out", "again")
+    assert first.status == again.status == 0
+    assert settings(tmp_path / "again") == settings(tmp_path / "first")
+    assert metrics(tmp_path / "again") == metrics(tmp_path / "first")
+
+
 def test_accuracies_of_two_kinds_are_not_ranked(paceline, tmp_path):
     words = ("compare", "dispfl", "fedavg", "--set", "rounds=1", "--set", "local.epochs=1")
     shown = paceline(*words, "--out", "mixed")

@@ -62,6 +62,8 @@ class Tracks:
 class BEER:
     """All clients on a fixed, undirected graph."""
 
+    outlives_servers = True
+
     rounds: int = 100
     graph: str = "circulant"
     """Who is linked: ``circulant`` (the ``degree`` nearest numbers, as in DA-DPFL's code), ``ring``, ``complete``, or

@@ -74,6 +74,8 @@ class Pruning:
 class DADPFL:
     """Peers that reuse what was trained in the same round."""
 
+    outlives_servers = True
+
     rounds: int = 100
     neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
     wait: int = 10

@@ -35,6 +35,8 @@ from paceline.learn.recipe import LocalSGD
 class DFedAvgM:
     """All clients in every round, each with its neighbours of that round."""
 
+    outlives_servers = True
+
     rounds: int = 100
     neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
     """Equal weights where they are random and in one direction; Metropolis's on a fixed graph."""

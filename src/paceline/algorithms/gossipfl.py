@@ -23,6 +23,8 @@ from paceline.learn.recipe import LocalSGD
 class GossipFL:
     """All clients in every round, in groups that are drawn anew."""
 
+    outlives_servers = True
+
     rounds: int = 100
     group: int = 2
     """Clients that meet: 2 is the paper's matching; DA-DPFL's code has groups of M+1, so that all rivals have as many

@@ -20,7 +20,7 @@ from typer.core import TyperArgument, TyperCommand
 from paceline.cli.data import data_app
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
-from paceline.config import read_toml
+from paceline.config import read_settings
 from paceline.errors import PacelineError, SettingError
 
 app = typer.Typer(
@@ -38,7 +38,10 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", help="A setting, such as fleet.times=uniform or psfl.width=8."),
 ]
-Config = Annotated[Path | None, typer.Option("--config", help="A TOML file of settings; --set wins over it.")]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="A TOML file of settings, or the directory of a run; --set wins over it."),
+]
 UntilOption = Annotated[
     list[str] | None,
     typer.Option("--until", help="Stop at accuracy=0.9, loss=0.3, time=3600 (virtual seconds) or visits=1000."),
@@ -137,7 +140,7 @@ def settings(
     from paceline.cli.show import print_settings
     from paceline.worlds.settings import make_settings
 
-    print_settings(make_settings(algorithm, settings or (), read_toml(config) if config else None))
+    print_settings(make_settings(algorithm, settings or (), read_settings(config) if config else None))
 
 
 def _perform(
@@ -164,7 +167,7 @@ def _perform(
     experiment = plan(
         names,
         overrides=overrides or (),
-        file=read_toml(config) if config else None,
+        file=read_settings(config) if config else None,
         seeds=seeds,
         until=Until.parse(until or []),
         dry=dry,

@@ -216,6 +216,12 @@ def _lines(
         f" {one['slowdown']:.1f} times as long as with nobody waiting.",
         "Work: local training behind the mean of M+1 models, relative to all in parallel.",
     ]
+    if peers.fetch:
+        lines.append(
+            "Transfers: all models come one after the other when the wait is over, and nobody stands in line for a"
+            " neighbour's link. The algorithm fetches old ones while it waits, and lines count: `paceline run da-dpfl"
+            " --dry-run --set da-dpfl.pruning.target=0` has its real times."
+        )
     if energy is not None:
         lines.append(
             f"Energy: {energy:.4g} J a client, {peers.clients * energy:.4g} J a round; links draw at both ends, and"
