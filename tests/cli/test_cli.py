@@ -49,18 +49,26 @@ def test_what_settings_shows_can_be_said_with_set(paceline, algorithm):
     assert said_again == shown
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_settings_are_explained(paceline, algorithm):
+    plain, explained = paceline("settings", algorithm).out, paceline("settings", algorithm, "--explain").out
+    assert setting_lines(explained.replace("\n\n", "\n")) == setting_lines(plain)
+    assert "# All randomness follows from it, for every algorithm alike.\nseed = 0" in explained
+    assert "# SGD steps a visit; give either this or `epochs`.\nlocal.steps = " in explained
+
+
 def test_a_file_of_settings_wins_over_defaults_and_set_wins_over_the_file(paceline, tmp_path):
     file = tmp_path / "my.toml"
     file.write_text('clients = 60\nrounds = 7\n[fleet]\ntimes = "uniform"\n[psfl]\nwidth = 3\nlength = 2\n')
     lines = setting_lines(paceline("settings", "psfl", "--config", file, "--set", "psfl.width=4").out)
-    assert {"clients=60", "fleet.times=uniform", "algorithm.rounds=7"} <= set(lines)
-    assert {"algorithm.width=4", "algorithm.length=2"} <= set(lines)
+    assert {"clients=60", "fleet.times=uniform", "psfl.rounds=7"} <= set(lines)
+    assert {"psfl.width=4", "psfl.length=2"} <= set(lines)
 
 
 def test_of_two_words_for_one_setting_the_more_special_wins(paceline):
     words = ("--set", "psfl.width=3", "--set", "algorithm.width=2", "--set", "algorithm.length=2")
     lines = setting_lines(paceline("settings", "psfl", *words).out)
-    assert {"algorithm.width=3", "algorithm.length=2"} <= set(lines)
+    assert {"psfl.width=3", "psfl.length=2"} <= set(lines)
 
 
 # -- one run ------------------------------------------------------------------------------------------------

@@ -135,12 +135,14 @@ def settings(
     algorithm: Annotated[str, typer.Argument(help="One of {names}.")],
     settings: Set = None,
     config: Config = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what each of them means.")] = False,
 ) -> None:
     """Show every setting of an algorithm with its value."""
     from paceline.cli.show import print_settings
     from paceline.worlds.settings import make_settings
 
-    print_settings(make_settings(algorithm, settings or (), read_settings(config) if config else None))
+    made = make_settings(algorithm, settings or (), read_settings(config) if config else None)
+    print_settings(made, explain=explain)
 
 
 def _perform(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from paceline.cli.explain import meanings
 from paceline.learn.executor import Statistics
 from paceline.ledger.directory import clean
 from paceline.report.runs import group_runs, load_run
@@ -91,22 +93,31 @@ def summaries_json(outcome: Outcome) -> str:
     return json.dumps({"runs": [clean(run.summary()) for run in outcome.runs], "executor": executor}, indent=2)
 
 
-def print_settings(settings: Settings) -> None:
-    """One ``name = value`` a line, as --set takes them."""
+def print_settings(settings: Settings, *, explain: bool = False) -> None:
+    """One ``name = value`` a line, as --set takes them; what it means above it, if that is asked for."""
     tree = describe(settings)
     name, options = tree.pop("algorithm"), tree.pop("options")
+    local = options.pop("local", {})
+    values = {**_flat(tree), **_flat(options, f"{name}."), **_flat(local, "local.")}
+    said: dict[str, str] = {}
+    if explain:
+        own = meanings(settings.algorithm)
+        said = meanings(replace(settings, algorithm=None)) | {f"{name}.{key}": text for key, text in own.items()}
+        said |= {key: text for key, text in own.items() if key.startswith("local.")}
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(f"# {name}")
-    local = options.pop("local", {})
-    for line in [*_lines(tree), *_lines(options, "algorithm."), *_lines(local, "local.")]:
-        console.print(line)
+    for key, value in values.items():
+        if key in said:
+            console.print(f"\n# {said[key]}")
+        console.print(f"{key} = {value}")
 
 
-def _lines(tree: dict[str, Any], prefix: str = "") -> list[str]:
-    out: list[str] = []
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """Dotted names to values as --set takes them."""
+    out: dict[str, str] = {}
     for key, value in tree.items():
         if isinstance(value, dict):
-            out += _lines(value, f"{prefix}{key}.")
+            out |= _flat(value, f"{prefix}{key}.")
         else:
-            out.append(f"{prefix}{key} = {str(value).lower() if isinstance(value, bool) else value}")
+            out[f"{prefix}{key}"] = str(value).lower() if isinstance(value, bool | None) else str(value)
     return out

@@ -42,9 +42,12 @@ class Settings:
     """The algorithm's name."""
     algorithm: Any = None
     seed: int = 0
+    """All randomness follows from it, for every algorithm alike."""
     dataset: str = "digits"
+    """One of those that `paceline data` lists."""
     clients: int = 100
     partition: str = "exdir:2,10"
+    """How clients share the training samples; `paceline data partition` shows the ways, and how skewed they are."""
     public: float = 0.0
     """Share of the training samples that the server holds itself, for methods that validate or distil there;
     the clients split the rest."""
