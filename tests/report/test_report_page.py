@@ -52,7 +52,8 @@ def test_a_comparison_of_seeds_and_algorithms(write_run, tmp_path):
     text = out.read_text()
     assert "6 runs, 2 algorithms, seeds 0, 1, 2; data: digits" in text
     assert text.count('class="chart gantt"') == 2
-    assert text.count('class="band c0"') == text.count('class="band c1"') == 2
+    assert text.count('class="band c0"') == text.count('class="band c1"') == 3, "over time, traffic and rounds"
+    assert "share of zeros" not in text
     assert row(text, "psfl")[0] == "3"
     assert "an idle share of 31.0 %" in text
     assert "Two ways" in page.words
@@ -84,7 +85,7 @@ def test_a_target_not_reached_is_said_and_marked(write_run, tmp_path):
     text = write_report(runs, tmp_path / "report.html").read_text()
     assert "not reached" in row(text, "fedavg")
     assert "not reached" not in row(text, "psfl")
-    assert text.count('class="target"') == 2
+    assert text.count('class="target"') == 3
     assert re.search(r'<tr><td>psfl</td>.*?<td class="best">', text)
 
 

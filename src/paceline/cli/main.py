@@ -206,6 +206,10 @@ def _fresh(path: Path) -> Path:
 def _run_directories(paths: list[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
+        if (
+            path.suffix == ".html" and path.is_file()
+        ):  # a page beside the runs, where the shell named all that is there
+            continue
         inside = sorted(p.parent for p in path.glob("*/settings.json")) if path.is_dir() else []
         found += [path] if (path / "settings.json").exists() or not inside else inside
     return found

@@ -33,10 +33,16 @@ class Series:
     high: Column | None = None
 
 
-def mean_series(name: str, curves: Sequence[tuple[Column, Column]], level: float = 0.95) -> Series:
+def mean_series(
+    name: str,
+    curves: Sequence[tuple[Column, Column]],
+    level: float = 0.95,
+    within: tuple[float, float] = (-math.inf, math.inf),
+) -> Series:
     """The mean of several curves and its confidence interval (Student's t), where all of them are defined.
 
-    Seeds are measured at different times, so each is interpolated linearly onto a common grid first.
+    Seeds are measured at different times, so each is interpolated linearly onto a common grid first. No interval
+    leaves the range that values can have.
     """
     clean = [_clean(x, y) for x, y in curves]
     clean = [(x, y) for x, y in clean if len(x)]
@@ -51,7 +57,7 @@ def mean_series(name: str, curves: Sequence[tuple[Column, Column]], level: float
     values = np.stack([np.interp(grid, x, y) for x, y in clean])
     mean = values.mean(axis=0)
     half = interval(values, level)
-    return Series(name=name, x=grid, y=mean, low=mean - half, high=mean + half)
+    return Series(name=name, x=grid, y=mean, low=np.clip(mean - half, *within), high=np.clip(mean + half, *within))
 
 
 def interval(values: Column, level: float = 0.95) -> Column:

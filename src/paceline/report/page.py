@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,26 +79,48 @@ def _subtitle(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     return text + ("; ± and bands are 95 % confidence intervals of the mean over seeds" if several else "")
 
 
+_AXES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("time", "virtual time (s)", number),
+    ("bytes", "traffic", size),
+    ("round", "rounds", number),
+)
+
+
 def _curves(groups: Sequence[Group]) -> str:
-    shown, failed = [], marks.of_groups(groups)
-    for column, label, form in (("time", "virtual time (s)", number), ("bytes", "traffic", size)):
-        series = [
-            charts.mean_series(group.label, [(run.metrics[column], run.metrics["accuracy"]) for run in group.runs])
-            for group in groups
-        ]
-        moments = failed if column == "time" else []
-        chart = charts.line_chart(
-            series, x_label=label, y_label="accuracy", x_form=form, target=_target(groups), marks=moments
+    """Accuracy over all that it may cost; sparsity over rounds, where models are sparse."""
+    failed = marks.of_groups(groups)
+    shown = [
+        charts.line_chart(
+            _series(groups, column, "accuracy"),
+            x_label=label,
+            y_label="accuracy",
+            x_form=form,
+            target=_target(groups),
+            marks=failed if column == "time" else [],
         )
-        shown.append(tag("div", chart))
-    head = words("h2", "Accuracy over virtual time and traffic")
-    names = charts.legend([group.label for group in groups])
+        for column, label, form in _AXES
+    ]
+    sparse = _series(groups, "round", "sparsity")
+    if any(len(one.x) for one in sparse):
+        shown.append(charts.line_chart(sparse, x_label="rounds", y_label="share of zeros"))
     return (
-        head
+        words("h2", "Accuracy over virtual time, traffic and rounds")
         + (words("p", _MARKED, class_="note") if failed else "")
-        + names
-        + tag("div", "".join(shown), class_="pair")
+        + charts.legend([group.label for group in groups])
+        + tag("div", "".join(tag("div", one) for one in shown), class_="pair" if len(shown) % 2 == 0 else "three")
     )
+
+
+def _series(groups: Sequence[Group], x: str, y: str) -> list[charts.Series]:
+    """One line for each group; of those that measured no such thing an empty one, so that colours stay."""
+    return [
+        charts.mean_series(
+            group.label,
+            [(run.metrics[x], run.metrics[y]) for run in group.runs],
+            within=(0.0, 1.0),
+        )
+        for group in groups
+    ]
 
 
 def _decisions(groups: Sequence[Group]) -> str:

@@ -16,7 +16,7 @@ from paceline.errors import DataError
 
 Column = NDArray[np.float64]
 
-METRICS = ("round", "time", "visits", "bytes", "accuracy", "loss")
+METRICS = ("round", "time", "visits", "bytes", "accuracy", "loss", "sparsity")
 # What may differ between two runs that are still seeds of the same comparison.
 _PRIVATE = {"seed", "out", "directory", "versions", "started", "command", "host"}
 
