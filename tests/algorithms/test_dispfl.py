@@ -29,3 +29,23 @@ def test_peers_do_without_a_server(name):
     one = Run(make_settings(name, words), dry=True)
     drive([one], make_executor(one.settings.executor))
     assert one.failure is None and one.world.round == 3
+
+
+@pytest.mark.parametrize("name", ["da-dpfl", "dispfl"])
+@pytest.mark.parametrize("links", ["rate:20,20", "rate:5,40"])
+def test_every_moment_of_a_client_is_accounted_for(name, links):
+    """It trains, transfers or waits, from the first round to the last; and it waits once, whatever it waits for."""
+    words = ["clients=12", "rounds=3", "da-dpfl.pruning.target=0", "da-dpfl.wait=3", f"{name}.neighbours.degree=4"]
+    one = Run(make_settings(name, [*words, f"fleet.links={links}"]), dry=True)
+    drive([one], make_executor(one.settings.executor))
+    rows = one.world.ledger.table().to_pylist()
+    for client in range(12):
+        own = sorted((row["start"], row["end"], row["kind"]) for row in rows if row["site"] == client)
+        reached = waited = 0.0
+        for start, end, kind in own:
+            assert start <= reached + 1e-9, "nothing was booked until then"
+            assert start >= (reached if kind == "wait" else waited) - 1e-9, "it waits while it is busy or waiting"
+            reached = max(reached, end)
+            waited = end if kind == "wait" else waited
+        assert reached == pytest.approx(one.world.now())
+        assert any(kind == "wait" for *_, kind in own)

@@ -113,10 +113,10 @@ class Swarm:
             return None
         peer = await self.known(world, peer)
         changed = self._known.get((source, target)) != peer.version and self.sparsity(peer.counts) > 0
+        sent = packed(peer.weights, self.size(peer.counts, changed=changed))
         try:
-            await world.send(
-                packed(peer.weights, self.size(peer.counts, changed=changed)), source, target, waits=False
-            )
+            # Whatever else it waits for meanwhile: standing in line for a link is waiting for its owner.
+            await world.wait(target, world.send(sent, source, target, waits=False), source)
         except Dropped:
             return None
         self._known[source, target] = peer.version

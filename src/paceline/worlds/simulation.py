@@ -328,6 +328,7 @@ class Simulation:
         whom = cause if isinstance(cause, int) else cause(result)
         for start, end in self._transfers.engaged.gaps(site, begin, self.now()):
             self.ledger.wait(site, start, end, round, whom)
+            self._transfers.engaged.add(site, start, end, self.now())  # who waits for two things waits once
         if self.now() > begin:
             self._note(site, begin, self.now())
         return result
