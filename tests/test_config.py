@@ -244,19 +244,19 @@ def test_a_tree_and_back():
 def test_a_settings_file(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('seed = 5\n[inner]\nrate = 1\naugment = "none"\n')
-    assert apply(Outer(), read_settings(path)) == Outer(seed=5, inner=Inner(rate=1.0, augment="none"))
+    assert apply(Outer(), read_settings(path, [])) == Outer(seed=5, inner=Inner(rate=1.0, augment="none"))
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(SettingError, match=r"no settings file at .*nowhere\.toml"):
-        read_settings(tmp_path / "nowhere.toml")
+        read_settings(tmp_path / "nowhere.toml", [])
 
 
 def test_a_damaged_file_is_named_with_the_place(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text("seed = = 3\n")
     with pytest.raises(SettingError, match=r"bad\.toml is not valid TOML: .*line 1"):
-        read_settings(path)
+        read_settings(path, [])
 
 
 @pytest.mark.parametrize("kind", ["directory", "not text"])
@@ -266,7 +266,7 @@ def test_what_is_no_text_file_is_a_setting_error(tmp_path, kind):
         path = tmp_path / "binary.toml"
         path.write_bytes(b'name = "\xff"')
     with pytest.raises(SettingError):
-        read_settings(path)
+        read_settings(path, [])
 
 
 def test_to_give_one_of_two_alternatives_takes_back_the_other():

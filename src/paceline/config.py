@@ -7,7 +7,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,28 +37,34 @@ def _value(text: str) -> Any:
         return text
 
 
-def read_settings(path: Path) -> Tree:
-    """A TOML file of settings; or what a run was made of, from its directory or the settings.json in it."""
+def read_settings(path: Path, names: Sequence[str]) -> Tree:
+    """A TOML file of settings; or what a run of one of these algorithms was made of, from its directory or the
+    settings.json in it."""
     path = path / "settings.json" if path.is_dir() else path
     try:
         text = path.read_text(encoding="utf-8")
-        return _of_a_run(json.loads(text), path) if path.suffix == ".json" else tomllib.loads(text)
+        return _of_a_run(json.loads(text), path, names) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
         raise SettingError(f"no settings file at {path}") from None
     except tomllib.TOMLDecodeError as problem:
         raise SettingError(f"{path} is not valid TOML: {problem}") from None
-    except json.JSONDecodeError as problem:
+    except (json.JSONDecodeError, RecursionError) as problem:
         raise SettingError(f"{path} is not valid JSON: {problem}") from None
     except (OSError, UnicodeDecodeError) as problem:
         raise SettingError(f"{path} cannot be read as a settings file: {problem}") from None
 
 
-def _of_a_run(kept: Any, path: Path) -> Tree:
+def _of_a_run(kept: Any, path: Path, names: Sequence[str]) -> Tree:
     """The algorithm's options go under its name; versions are told, not set."""
     if not (isinstance(kept, dict) and isinstance(kept.get("options"), dict) and "algorithm" in kept):
         raise SettingError(f"{path} is not the settings.json of a run; give one, a run's directory, or a TOML file")
+    name = str(kept["algorithm"])
+    if name not in names:
+        raise SettingError(
+            f"{path} holds a run of {name}, not of {' or '.join(names)}; name {name}, or give settings with --set"
+        )
     rest = {key: value for key, value in kept.items() if key not in ("algorithm", "options", "versions")}
-    return {**rest, str(kept["algorithm"]): kept["options"]}
+    return {**rest, name: kept["options"]}
 
 
 def merge(base: Tree, over: Tree) -> Tree:

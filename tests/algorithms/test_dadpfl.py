@@ -352,6 +352,12 @@ def test_distances_are_measured_from_the_own_sparse_start(monkeypatch):
     assert starts.equal(dense * masks) and trained.equal(torch.stack([model.value for model in models]))
 
 
+def test_nobody_votes_in_the_first_round():
+    """DA-8: t >= 2, whatever the threshold."""
+    one = run("da-dpfl.pruning.threshold=1.5", "rounds=6")
+    assert next(note for note in one.world.notes if "vote" in note.text).figures["first"] == 2
+
+
 def test_who_is_away_does_not_vote():
     """A client that has not trained has not moved either, but nobody asks it whether learning has settled."""
     calm = ["da-dpfl.pruning.threshold=1e-6", "rounds=4"]

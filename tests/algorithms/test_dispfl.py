@@ -1,5 +1,7 @@
 """DisPFL is DA-DPFL without waiting and without pruning, and moves more of its masks."""
 
+import itertools
+
 import pytest
 
 from paceline.algorithms import dadpfl
@@ -49,3 +51,23 @@ def test_every_moment_of_a_client_is_accounted_for(name, links):
             waited = end if kind == "wait" else waited
         assert reached == pytest.approx(one.world.now())
         assert any(kind == "wait" for *_, kind in own)
+
+
+@pytest.mark.parametrize("name", ["da-dpfl", "dispfl", "dfedavgm", "dfedsam"])
+def test_nobody_waits_twice_or_keeps_waiting(name):
+    """Where clients come and go: waits of one client do not overlap, and none is left open at the end."""
+    words = [
+        "clients=12",
+        "rounds=12",
+        "da-dpfl.pruning.target=0",
+        "fleet.links=rate:5,5",
+        "fleet.times=uniform:0.01,0.1",
+    ]
+    one = Run(make_settings(name, [*words, "fleet.availability=duty:2,0.6", f"{name}.neighbours.degree=4"]), dry=True)
+    drive([one], make_executor(one.settings.executor))
+    assert one.failure is None, one.failure
+    rows = one.world.ledger.table().to_pylist()
+    for client in range(12):
+        waits = sorted((r["start"], r["end"]) for r in rows if r["site"] == client and r["kind"] == "wait")
+        assert all(end <= start + 1e-9 for (_, end), (start, _) in itertools.pairwise(waits))
+    assert not one.world._transfers.engaged._waits

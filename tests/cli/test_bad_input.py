@@ -93,6 +93,12 @@ def test_a_json_that_is_no_run_s_is_refused(refused, tmp_path, text, wanted):
     refused("run", "fedavg", "--config", "some.json", *QUICK, wanted=["some.json", wanted])
 
 
+def test_settings_of_another_algorithm_are_not_taken_silently(refused, tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/settings.json").write_text('{"algorithm": "psfl", "options": {"rounds": 3}}')
+    refused("run", "fedavg", "--config", "kept", *QUICK, wanted=["holds a run of psfl, not of fedavg", "name psfl"])
+
+
 @pytest.mark.parametrize("words", [("run", "fedavg"), ("compare", "fedavg", "sfl")])
 def test_a_directory_that_holds_a_run_is_never_written_over(refused, tmp_path, words):
     (tmp_path / "out").mkdir()

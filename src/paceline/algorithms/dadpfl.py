@@ -289,7 +289,8 @@ class Timing:
         first = torch.where(first == 0, now, first)  # of one that was away until now
         self._scores = first, now
         here = torch.tensor([end.took_part for end in ends])
-        for_it = votes(now, before, first, self._settings.pruning.threshold)[here]
+        settled = votes(now, before, first, self._settings.pruning.threshold) & (before > 0)  # from t = 2 on
+        for_it = settled[here]
         if len(for_it) and agreed(for_it, self._settings.pruning.share):
             self._set(round + 1)
             world.note(

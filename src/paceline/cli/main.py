@@ -141,7 +141,7 @@ def settings(
     from paceline.cli.show import print_settings
     from paceline.worlds.settings import make_settings
 
-    made = make_settings(algorithm, settings or (), read_settings(config) if config else None)
+    made = make_settings(algorithm, settings or (), read_settings(config, [algorithm]) if config else None)
     print_settings(made, explain=explain)
 
 
@@ -169,7 +169,7 @@ def _perform(
     experiment = plan(
         names,
         overrides=overrides or (),
-        file=read_settings(config) if config else None,
+        file=read_settings(config, names) if config else None,
         seeds=seeds,
         until=Until.parse(until or []),
         dry=dry,

@@ -242,8 +242,11 @@ class CohortTrainer:
     # -- threads and streams --------------------------------------------------------------------------------
 
     def _each(self, function: Callable[[int, T], R], items: list[T], *, side_by_side: bool) -> list[R]:
-        """``function(stream's number, item)`` of every item; of those that run alone several at once on a GPU."""
-        if self.device.type == "cpu" or not side_by_side or len(items) == 1:
+        """``function(stream's number, item)`` of every item; of those that run alone several at once on a GPU.
+
+        0 is the main stream, in which nothing runs side by side: its graphs share nothing with the others'.
+        """
+        if self.device.type == "cpu" or not side_by_side:
             return self._map(lambda item: function(0, item), items)
         if self._streams is None:
             self._streams = Streams(self.device, streams_of(self.device))

@@ -38,15 +38,17 @@ class Streams:
         self.streams: list[Any] = [torch.cuda.Stream(device) for _ in range(count)]  # type: ignore[no-untyped-call]
 
     def map(self, function: Callable[[int, T], R], items: list[T]) -> list[R]:
-        """``function(stream's number, item)`` of every item, the streams taking turns."""
+        """``function(stream's number, item)`` of every item, the streams taking turns; numbers begin with 1."""
         main = torch.cuda.current_stream(self.device)
         for stream in self.streams:
             stream.wait_stream(main)
         results = []
-        for k, item in enumerate(items):
-            number = k % len(self.streams)
-            with torch.cuda.stream(self.streams[number]):
-                results.append(function(number, item))
-        for stream in self.streams:
-            main.wait_stream(stream)
+        try:
+            for k, item in enumerate(items):
+                place = k % len(self.streams)
+                with torch.cuda.stream(self.streams[place]):
+                    results.append(function(place + 1, item))
+        finally:
+            for stream in self.streams:
+                main.wait_stream(stream)
         return results

@@ -187,7 +187,9 @@ class Laboratory:
             self._left.discard(id(run))
             assert run.directory is not None
             where, score = run.directory.relative_to(self.root), "" if accuracy is None else f"{accuracy:.4f} at "
-            self.console.print(f"{where}: {score}t={row['time']:.4g} s, round {row['round']}")
+            time = row["time"]
+            said = f"{time:.0f}" if time >= 1000 else f"{time:.4g}"
+            self.console.print(f"{where}: {score}t={said} s, round {row['round']}")
 
 
 def groups(runs: Sequence[Run], trainer: Trainer) -> list[list[Run]]:

@@ -85,7 +85,7 @@ def compared(groups: Sequence[Group]) -> Comparison:
 
 def mixed_scores(groups: Sequence[Group]) -> str:
     """What to say where accuracies are not of one kind; nothing where they are."""
-    own = {kind: [g.label for g in groups if _personal(g) == kind] for kind in (True, False)}
+    own = {kind: [g.label for g in groups if kind in _kinds(g)] for kind in (True, False)}
     if not (own[True] and own[False]):
         return ""
     return (
@@ -95,8 +95,9 @@ def mixed_scores(groups: Sequence[Group]) -> str:
     )
 
 
-def _personal(group: Group) -> bool:
-    return any(run.summary.get("personal") is True for run in group.runs)
+def _kinds(group: Group) -> set[object]:
+    """Whether its accuracies are personal, as far as it has any and its runs have said so."""
+    return {run.summary.get("personal") for run in group.runs if run.figure("accuracy") is not None}
 
 
 def comparison(groups: Sequence[Group]) -> str:

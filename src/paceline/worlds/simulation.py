@@ -23,6 +23,7 @@ from paceline.errors import Dropped, SettingError
 from paceline.learn.graph import Measure, Model, Promise, Visit
 from paceline.learn.noise import signed
 from paceline.learn.recipe import LocalSGD, one_step
+from paceline.ledger import NOBODY as NO_CAUSE
 from paceline.ledger import Ledger
 from paceline.seeds import Address, address, mix, stream
 from paceline.system import Fleet
@@ -323,15 +324,26 @@ class Simulation:
     async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
         """Await an event and book the time at a site."""
         begin, round = self.now(), self._round()
-        self._transfers.engaged.begin(site, begin)
-        result = await event
-        whom = cause if isinstance(cause, int) else cause(result)
-        for start, end in self._transfers.engaged.gaps(site, begin, self.now()):
-            self.ledger.wait(site, start, end, round, whom)
-            self._transfers.engaged.add(site, start, end, self.now())  # who waits for two things waits once
-        if self.now() > begin:
-            self._note(site, begin, self.now())
+        engaged = self._transfers.engaged
+        engaged.begin(site, begin)
+        try:
+            result = await event
+        except Dropped:
+            self._waited(site, begin, round, cause if isinstance(cause, int) else NO_CAUSE)
+            raise
+        except BaseException:  # what is in flight when a run ends is not booked
+            engaged.gaps(site, begin, self.now())
+            raise
+        self._waited(site, begin, round, cause if isinstance(cause, int) else cause(result))
         return result
+
+    def _waited(self, site: int, begin: float, round: int, cause: int) -> None:
+        engaged, now = self._transfers.engaged, self.now()
+        for start, end in engaged.gaps(site, begin, now):
+            self.ledger.wait(site, start, end, round, cause)
+            engaged.add(site, start, end, now)  # who waits for two things waits once
+        if now > begin:
+            self._note(site, begin, now)
 
     # -- side by side -----------------------------------------------------------------------------------------
 

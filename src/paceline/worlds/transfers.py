@@ -83,6 +83,7 @@ class Transfers:
             gaps = self.engaged.gaps(waiting, now, start) if waits else []
         for begin, end in gaps:
             self._ledger.wait(waiting, begin, end, round, late)
+            self.engaged.add(waiting, begin, end, self._loop.time())  # who waits for two things waits once
         self._ledger.transfer(source, target, start, moved.end, round, moved.size, moved.joules, moved.lanes)
         if moved.end == failing:
             raise self._broken(source, target)
