@@ -1,4 +1,4 @@
-"""Who waited at a barrier, and for whom."""
+"""What branches did before they met: who waited at a barrier, and for whom; where one failed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ class Activity(NamedTuple):
     site: int
     start: float
     end: float
+
+
+def say_where(problem: BaseException, log: Sequence[Activity]) -> None:
+    """Tell an exception which site its branch was last busy at; the innermost branch speaks first."""
+    if log and not hasattr(problem, "__notes__"):
+        site = log[-1].site
+        problem.add_note(f"in a branch last at {f'client {site}' if site >= 0 else f'server {site}'}")
 
 
 def book_waits(

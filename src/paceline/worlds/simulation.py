@@ -27,7 +27,7 @@ from paceline.ledger import NOBODY as NO_CAUSE
 from paceline.ledger import Ledger
 from paceline.seeds import Address, address, mix, stream
 from paceline.system import Fleet
-from paceline.worlds.barrier import Activity, book_waits
+from paceline.worlds.barrier import Activity, book_waits, say_where
 from paceline.worlds.hostile import NOBODY, Hostile
 from paceline.worlds.presence import Presence
 from paceline.worlds.problem import Problem
@@ -195,8 +195,7 @@ class Simulation:
         samples, step = self.samples(client), one_step(recipe)
         share = min(1.0, step.samples_for(samples) / recipe.samples_for(samples))
         work = self.problem.flops(client, recipe)
-        stepped = await self._visit("train", client, model, step, work, {}, share=share, counted=False)
-        return model - stepped
+        return model - await self._visit("train", client, model, step, work, {}, share=share, counted=False)
 
     def visits_per_probe(self, client: int, recipe: LocalSGD) -> float:
         """From the mean times of both: 1 where times come from a law whatever the work."""
@@ -324,26 +323,22 @@ class Simulation:
     async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
         """Await an event and book the time at a site."""
         begin, round = self.now(), self._round()
-        engaged = self._transfers.engaged
-        engaged.begin(site, begin)
+        self._transfers.engaged.begin(site, begin)
         try:
             result = await event
         except Dropped:
             self._waited(site, begin, round, cause if isinstance(cause, int) else NO_CAUSE)
             raise
         except BaseException:  # what is in flight when a run ends is not booked
-            engaged.gaps(site, begin, self.now())
+            self._transfers.engaged.gaps(site, begin, self.now())
             raise
         self._waited(site, begin, round, cause if isinstance(cause, int) else cause(result))
         return result
 
     def _waited(self, site: int, begin: float, round: int, cause: int) -> None:
-        engaged, now = self._transfers.engaged, self.now()
-        for start, end in engaged.gaps(site, begin, now):
-            self.ledger.wait(site, start, end, round, cause)
-            engaged.add(site, start, end, now)  # who waits for two things waits once
-        if now > begin:
-            self._note(site, begin, now)
+        self._transfers.book_wait(site, begin, self.now(), round, cause)
+        if self.now() > begin:
+            self._note(site, begin, self.now())
 
     # -- side by side -----------------------------------------------------------------------------------------
 
@@ -363,7 +358,7 @@ class Simulation:
         except BaseException as problem:
             for task, log in zip(tasks, logs, strict=True):
                 if task.done() and not task.cancelled() and task.exception() is problem:
-                    _say_where(problem, log)
+                    say_where(problem, log)
                 task.cancel()
             raise
         sites = book_waits(self.ledger, logs, begin, self.now(), round, self.fleet.failures.server)
@@ -384,7 +379,7 @@ class Simulation:
 
         def done(task: asyncio.Task[Any]) -> None:
             if not task.cancelled() and (problem := task.exception()) is not None:
-                _say_where(problem, log)
+                say_where(problem, log)
                 self.loop.fail(problem)
 
         task.add_done_callback(done)
@@ -403,10 +398,3 @@ class Simulation:
         log = BRANCH.get()
         if log is not None:
             log.append(Activity(site, start, end))
-
-
-def _say_where(problem: BaseException, log: Log) -> None:
-    """Tell an exception which site its branch was last busy at; the innermost branch speaks first."""
-    if log and not hasattr(problem, "__notes__"):
-        site = log[-1].site
-        problem.add_note(f"in a branch last at {f'client {site}' if site >= 0 else f'server {site}'}")

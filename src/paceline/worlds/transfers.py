@@ -79,16 +79,23 @@ class Transfers:
                 moved = self._alone(source, target, size, now, start, failing)
                 if moved.end > now:
                     await self._loop.at(moved.end)
-        finally:
-            gaps = self.engaged.gaps(waiting, now, start) if waits else []
-        for begin, end in gaps:
-            self._ledger.wait(waiting, begin, end, round, late)
-            self.engaged.add(waiting, begin, end, self._loop.time())  # who waits for two things waits once
+        except BaseException:
+            if waits:  # what failed, or is in flight when a run ends, is not booked
+                self.engaged.gaps(waiting, now, start)
+            raise
+        if waits:
+            self.book_wait(waiting, now, start, round, late)
         self._ledger.transfer(source, target, start, moved.end, round, moved.size, moved.joules, moved.lanes)
         if moved.end == failing:
             raise self._broken(source, target)
         if not self._presence.steady:
             self._presence.served(target)
+
+    def book_wait(self, site: int, begin: float, end: float, round: int, cause: int) -> None:
+        """A device has waited: book what its links were idle of that, once, whatever else it waited for."""
+        for start, stop in self.engaged.gaps(site, begin, end):
+            self._ledger.wait(site, start, stop, round, cause)
+            self.engaged.add(site, start, stop, self._loop.time())
 
     async def _in_turn(
         self, source: int, target: int, size: float, start: float, failing: float
