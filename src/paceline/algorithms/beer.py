@@ -62,8 +62,6 @@ class Tracks:
 class BEER:
     """All clients on a fixed, undirected graph."""
 
-    outlives_servers = True
-
     rounds: int = 100
     graph: str = "circulant"
     """Who is linked: ``circulant`` (the ``degree`` nearest numbers, as in DA-DPFL's code), ``ring``, ``complete``, or
@@ -85,6 +83,8 @@ class BEER:
     displacement over the rate: where the mean of these is 0 is not quite the optimum of the mean loss."""
     local: LocalSGD = field(default_factory=lambda: rival_recipe(lr=0.05, epochs=None, steps=1))
     """``local.lr`` is the rate of the step along the tracker."""
+
+    outlives_servers = True
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""

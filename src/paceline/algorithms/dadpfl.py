@@ -74,8 +74,6 @@ class Pruning:
 class DADPFL:
     """Peers that reuse what was trained in the same round."""
 
-    outlives_servers = True
-
     rounds: int = 100
     neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
     wait: int = 10
@@ -99,6 +97,8 @@ class DADPFL:
     local: LocalSGD = field(
         default_factory=lambda: LocalSGD(lr=0.1, epochs=5, weight_decay=5e-4, schedule="exponential:0.998")
     )
+
+    outlives_servers = True
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""

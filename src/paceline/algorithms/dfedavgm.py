@@ -35,8 +35,6 @@ from paceline.learn.recipe import LocalSGD
 class DFedAvgM:
     """All clients in every round, each with its neighbours of that round."""
 
-    outlives_servers = True
-
     rounds: int = 100
     neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
     """Equal weights where they are random and in one direction; Metropolis's on a fixed graph."""
@@ -49,6 +47,8 @@ class DFedAvgM:
     """What the differences are added to: the model of the round's start (Eq. 7), or the trained one, as DA-DPFL's
     code does; a client's own difference then counts once more."""
     local: LocalSGD = field(default_factory=lambda: rival_recipe(momentum=0.9))
+
+    outlives_servers = True
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""

@@ -21,13 +21,13 @@ from paceline.learn.recipe import LocalSGD
 class DFedSAM:
     """All clients in every round, each with its neighbours of that round."""
 
-    outlives_servers = True
-
     rounds: int = 100
     neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
     """Equal weights where they are random and in one direction; Metropolis's on a fixed graph."""
     local: LocalSGD = field(default_factory=lambda: rival_recipe(momentum=0.9, sam=0.01))
     """``local.sam`` is the radius rho; 0 leaves DFedAvgM with whole models."""
+
+    outlives_servers = True
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""

@@ -23,8 +23,6 @@ from paceline.learn.recipe import LocalSGD
 class GossipFL:
     """All clients in every round, in groups that are drawn anew."""
 
-    outlives_servers = True
-
     rounds: int = 100
     group: int = 2
     """Clients that meet: 2 is the paper's matching; DA-DPFL's code has groups of M+1, so that all rivals have as many
@@ -33,6 +31,8 @@ class GossipFL:
     """Every weight travels with this probability. The bytes that are booked are the mean; how many the mask really
     covers is off by a share of about 1/sqrt(weights)."""
     local: LocalSGD = field(default_factory=rival_recipe)
+
+    outlives_servers = True
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""

@@ -21,7 +21,7 @@ from paceline.cli.data import data_app
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
 from paceline.config import read_settings
-from paceline.errors import PacelineError, SettingError
+from paceline.errors import PacelineError
 
 app = typer.Typer(
     help="Scheduled federated learning: who trains when, who waits for whom, who averages with whom.",
@@ -159,13 +159,13 @@ def _perform(
 ) -> None:
     from paceline.cli.live import LiveProgress
     from paceline.cli.show import print_failures, print_table, summaries_json
+    from paceline.ledger.directory import refuse_taken
     from paceline.report.page import write_report
     from paceline.worlds.experiment import perform, plan
     from paceline.worlds.until import Until
 
     out = out or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{'-'.join(names)}")
-    if (out / "settings.json").exists():
-        raise SettingError(f"{out} already holds a run; choose another --out, or move it away")
+    refuse_taken(out)
     experiment = plan(
         names,
         overrides=overrides or (),
@@ -206,9 +206,7 @@ def _fresh(path: Path) -> Path:
 def _run_directories(paths: list[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
-        if (
-            path.suffix == ".html" and path.is_file()
-        ):  # a page beside the runs, where the shell named all that is there
+        if path.suffix == ".html" and path.is_file():  # the page beside the runs, where a shell named all in there
             continue
         inside = sorted(p.parent for p in path.glob("*/settings.json")) if path.is_dir() else []
         found += [path] if (path / "settings.json").exists() or not inside else inside

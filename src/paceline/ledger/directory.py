@@ -16,6 +16,12 @@ from paceline.errors import SettingError
 PACKAGES = ("paceline", "torch", "numpy", "pyarrow", "scikit-learn")
 
 
+def refuse_taken(path: Path) -> None:
+    """A directory that holds a run is never written over, nor is the page beside it."""
+    if (path / "settings.json").exists():
+        raise SettingError(f"{path} already holds a run; choose another --out, or move it away")
+
+
 @dataclass(eq=False)
 class RunDirectory:
     """Writes one run; every line is on disk before the next is computed."""
@@ -26,8 +32,7 @@ class RunDirectory:
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> RunDirectory:
         """A new directory with the settings in it; one that holds a run already is refused, never overwritten."""
-        if (path / "settings.json").exists():
-            raise SettingError(f"{path} already holds a run; choose another --out, or move it away")
+        refuse_taken(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:

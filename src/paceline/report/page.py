@@ -107,18 +107,14 @@ def _curves(groups: Sequence[Group]) -> str:
         words("h2", "Accuracy over virtual time, traffic and rounds")
         + (words("p", _MARKED, class_="note") if failed else "")
         + charts.legend([group.label for group in groups])
-        + tag("div", "".join(tag("div", one) for one in shown), class_="pair" if len(shown) % 2 == 0 else "three")
+        + tag("div", "".join(tag("div", one) for one in shown), class_="pair" if len(shown) % 2 == 0 else "trio")
     )
 
 
 def _series(groups: Sequence[Group], x: str, y: str) -> list[charts.Series]:
     """One line for each group; of those that measured no such thing an empty one, so that colours stay."""
     return [
-        charts.mean_series(
-            group.label,
-            [(run.metrics[x], run.metrics[y]) for run in group.runs],
-            within=(0.0, 1.0),
-        )
+        charts.mean_series(group.label, [(run.metrics[x], run.metrics[y]) for run in group.runs], within=(0.0, 1.0))
         for group in groups
     ]
 

@@ -50,7 +50,6 @@ h2 { font-size: 19px; margin: 36px 0 8px; }
 h3 { font-size: 16px; margin: 28px 0 6px; }
 .note { color: var(--soft); font-size: 13px; margin: 4px 0 8px; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 16px; }
-.three { display: grid; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); gap: 16px; }
 .trio { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 8px 20px; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 13.5px; font-variant-numeric: tabular-nums; }
