@@ -41,7 +41,7 @@ def one(name: str, overrides: list[str]) -> dict[str, float]:
     assert run.failure is None, run.failure
     return {
         "visits": run.world.ledger.visits,
-        "rounds": run.world.round,
+        "rounds": run.world.progress,
         "seconds": seconds,
         "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     }

@@ -8,6 +8,9 @@ PacelineError
 ├── CostError         a duration, size or energy that nobody defined
 ├── Diverged          learning produced NaN or infinity
 ├── Deadlock          the virtual clock has nothing due and someone still waits
+├── Deserted          every client has left for good: nothing more can be learned
+├── Fruitless         visit after visit is broken off: nobody is ever there for as long as one takes
+├── Misplaced         a model was used at a site to which it was never sent
 └── SiteError         a bug inside an algorithm or a job, with site, verb and virtual time
 
 Dropped is no PacelineError: a device that leaves, a server or a link that fails is a value of the model, and the
@@ -19,6 +22,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from typing import Literal
 
 
 class PacelineError(Exception):
@@ -53,31 +57,54 @@ class Deadlock(PacelineError):
     """Nothing is due and someone still waits."""
 
 
+class Deserted(PacelineError):
+    """Every client has left for good. A run that has learned something until then ends with it."""
+
+
+class Fruitless(PacelineError):
+    """No visit is ever finished."""
+
+
+class Misplaced(PacelineError):
+    """A model was used at a site to which it was never sent."""
+
+
 class SiteError(PacelineError):
     """A bug, brought home with the site, the verb and the virtual time."""
+
+
+Reason = Literal["away", "left", "late", "lost", "failed", "severed"]
+"""Why somebody dropped out: it was away when it was called; it left in the middle; it was waited for in vain until
+the deadline; its connection broke; the server failed; the link failed."""
 
 
 class Dropped(Exception):
     """A device left, or a server failed, before it finished what was awaited."""
 
-    def __init__(self, site: int, at: float, back: float | None = None) -> None:
+    def __init__(
+        self,
+        site: int,
+        at: float,
+        back: float | None = None,
+        *,
+        reason: Reason = "left",
+        gone: bool | None = None,
+    ) -> None:
         self.site = site
         self.at = at
         self.back = back
-        """Virtual time at which the device is reachable again; None if that is not known."""
-        super().__init__(f"site {site} dropped out at t={at:g}")
-
-    @property
-    def gone(self) -> bool:
-        """Whether it left for good, as far as anybody knows."""
-        return self.back is None or self.back == math.inf
+        """Time at which the device can be reached again; None if that is not known."""
+        self.reason: Reason = reason
+        self.gone = (back is None or back == math.inf) if gone is None else gone
+        """Whether it left for good. A simulator knows that; a real world takes it so after a grace period."""
+        super().__init__(f"site {site} dropped out at t={at:g}: {reason}")
 
 
 class Severed(Dropped):
     """A link between two servers failed before a transfer had ended; both are still there."""
 
     def __init__(self, source: int, target: int, at: float) -> None:
-        super().__init__(target, at)
+        super().__init__(target, at, reason="severed")
         self.source = source
 
 

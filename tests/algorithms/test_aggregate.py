@@ -34,12 +34,17 @@ class FakeWorld:
     def __init__(self, public=None, size=0, round=3):
         self._public, self._size, self.round = public, size, round
 
+    @property
     def public(self):
+        return self
+
+    def data(self):
         if self._public is None:
             raise SettingError("no public data")
         return self._public
 
-    def public_size(self):
+    @property
+    def size(self):
         return self._size if self._public is None else len(self._public[0])
 
     def stream(self, *path):
@@ -131,7 +136,7 @@ def test_distillation_moves_the_model_to_the_student():
     key = int(world.stream("distillation", 3).integers(1 << 63))
     teachers = [(space, torch.from_numpy(value)) for value in values]
     start = torch.from_numpy(values.mean(axis=0))
-    student = distil(aggregation.distillation, space, start, teachers, world.public()[0], key)
+    student = distil(aggregation.distillation, space, start, teachers, world.public.data()[0], key)
     np.testing.assert_allclose(found, student, rtol=1e-6, atol=1e-9)
     assert np.abs(found - values.mean(axis=0)).max() > 0.1
     assert centre_of(aggregation, values, world, space).tolist() == found.tolist()

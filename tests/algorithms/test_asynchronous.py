@@ -32,7 +32,7 @@ def staleness_of(algorithm, times):
     async def main():
         stream = algorithm.run(world)
         async for progress in stream:
-            world.round += 1
+            world.progress += 1
             seen.append(progress.info["staleness"])
         await stream.aclose()
 
@@ -54,7 +54,7 @@ def final(world, algorithm):
         stream = algorithm.run(world)
         models = []
         async for progress in stream:
-            world.round += 1
+            world.progress += 1
             models.append(progress.model)
         await stream.aclose()
         return models[-1]

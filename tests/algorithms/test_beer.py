@@ -17,7 +17,7 @@ from paceline.ledger import Ledger
 from paceline.seeds import stream
 from paceline.system.availability import Leave, parse_availability
 from paceline.topology import make_mixing, parse_graph
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate
 from tests.algorithms.test_dfedavgm import start_of
 from tests.algorithms.test_gossip import personal
 from tests.algorithms.test_pfedavg import quadratics, world_of
@@ -56,7 +56,7 @@ def tracks_of(algorithm, world):
     async def main():
         found = []
         async for tracks in algorithm.tracks(world):
-            world.round += 1
+            world.progress += 1
             found.append(tracks)
         return found
 
@@ -199,8 +199,8 @@ def test_those_who_are_left_track_their_own_gradients(words):
     they arrive at the optimum of their own mean, not at one that the lost gradients pull at."""
     problem = quadratics(8, sigma2=0.0)
     calm = quadratic_world(problem)
-    fleet = replace(calm.fleet, availability=Losing({2: 6, 5: 9}))
-    world = Simulation(fleet, calm.problem, 3, Ledger())
+    fleet = replace(calm.machines.fleet, availability=Losing({2: 6, 5: 9}))
+    world = simulate(fleet, calm.learner.problem, 3, Ledger())
     algorithm = BEER(rounds=200, graph="complete", gamma=0.3, local=ONE, **words)
     found = tracks_of(algorithm, world)
     assert [len(tracks["trackers"]) for tracks in found] == [8] * 6 + [7] * 3 + [6] * 191
@@ -212,7 +212,10 @@ def test_those_who_are_left_track_their_own_gradients(words):
     stay = [0, 1, 3, 4, 6, 7]
     assert np.allclose(found[-1]["models"][stay], problem.centre[stay].mean(axis=0), rtol=0, atol=1e-6)
     assert not np.allclose(problem.centre[stay].mean(axis=0), problem.centre.mean(axis=0), atol=0.01)
-    assert ["clients 2; trackers start again" in world.notes[0].text, len(world.notes)] == [True, 2]
+    assert ["clients 2; trackers start again" in world.chronicle.events[0].text, len(world.chronicle.events)] == [
+        True,
+        2,
+    ]
 
 
 def test_who_is_away_is_waited_for_and_who_is_gone_is_left_out():
@@ -222,4 +225,4 @@ def test_who_is_away_is_waited_for_and_who_is_gone_is_left_out():
     assert world.ledger.visits == 10 * 8
     world = world_of([1.0] * 8, availability=parse_availability("dropout:0.05,forever", seed=4, size=8))
     follow(world, BEER(rounds=30))
-    assert any("gone for good" in note.text for note in world.notes)
+    assert any("gone for good" in note.text for note in world.chronicle.events)

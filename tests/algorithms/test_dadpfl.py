@@ -18,7 +18,7 @@ from paceline.learn.recipe import LocalSGD
 from paceline.learn.sparsity import layer_counts, maskable
 from paceline.system.availability import Leave
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
 from tests.algorithms.test_pfedavg import world_of
 from tests.worlds.worlds import SPACE, FixedLinks, dry_world, follow, play, spans
@@ -252,7 +252,7 @@ def test_a_batch_is_no_larger_than_its_client():
 
 def run(*words, name="da-dpfl", **options):
     settings = ["clients=12", "partition=pathological:2", "da-dpfl.neighbours.degree=4", "dispfl.neighbours.degree=4"]
-    one = Run(
+    one = make_run(
         make_settings(name, [*settings, "rounds=8", "local.epochs=1", "executor.dtype=float64", *words]), **options
     )
     drive([one], make_executor(one.settings.executor))
@@ -262,7 +262,7 @@ def run(*words, name="da-dpfl", **options):
 
 def states(*words):
     """After every round: trained models and the peers, as values."""
-    one = Run(make_settings("da-dpfl", ["clients=8", "partition=pathological:2", "local.epochs=1", *words]))
+    one = make_run(make_settings("da-dpfl", ["clients=8", "partition=pathological:2", "local.epochs=1", *words]))
     world, algorithm, found = one.world, one.settings.algorithm, []
 
     async def main():
@@ -277,7 +277,7 @@ def states(*words):
         try:
             stream = algorithm.run(world)
             async for progress in stream:
-                world.round += 1
+                world.progress += 1
                 found.append((list(progress.model), list(swarms[0].peers), dict(progress.info)))
         finally:
             Swarm.__init__ = original
@@ -286,7 +286,7 @@ def states(*words):
     executor = make_executor(one.settings.executor)
     world.loop.start(main())
     while not world.loop.advance():
-        promises, world.promises = world.promises, []
+        promises, world.learner.promises = world.learner.promises, []
         executor.run([], [promise for promise, _ in promises])
         for promise, hold in promises:
             if hold is not None:
@@ -355,14 +355,14 @@ def test_distances_are_measured_from_the_own_sparse_start(monkeypatch):
 def test_nobody_votes_in_the_first_round():
     """DA-8: t >= 2, whatever the threshold."""
     one = run("da-dpfl.pruning.threshold=1.5", "rounds=6")
-    assert next(note for note in one.world.notes if "vote" in note.text).figures["first"] == 2
+    assert next(note for note in one.world.chronicle.events if "vote" in note.text).figures["first"] == 2
 
 
 def test_who_is_away_does_not_vote():
     """A client that has not trained has not moved either, but nobody asks it whether learning has settled."""
     calm = ["da-dpfl.pruning.threshold=1e-6", "rounds=4"]
-    assert not run(*calm, "fleet.availability=dropout:0.9").world.notes
-    assert run("da-dpfl.pruning.threshold=1e6", "rounds=4", "fleet.availability=dropout:0.5").world.notes
+    assert not run(*calm, "fleet.availability=dropout:0.9").world.chronicle.events
+    assert run("da-dpfl.pruning.threshold=1e6", "rounds=4", "fleet.availability=dropout:0.5").world.chronicle.events
 
 
 def test_nobody_prunes_beyond_the_target():
@@ -381,7 +381,7 @@ def test_dispfl_keeps_its_sparsity_and_moves_its_masks():
 
 def test_a_vote_starts_pruning():
     one = run("rounds=24", "da-dpfl.pruning.threshold=0.2")
-    note = next(note for note in one.world.notes if "vote for pruning" in note.text)
+    note = next(note for note in one.world.chronicle.events if "vote for pruning" in note.text)
     assert note.figures["rounds"][0] == note.figures["first"] + 1  # DA-E5
     assert one.rows[-1]["sparsity"] > one.rows[0]["sparsity"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from paceline.algorithms import dadpfl
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
 
 
@@ -14,7 +14,7 @@ def test_half_of_the_weights_move_at_first_and_nobody_waits(monkeypatch):
     """Section 3.4: alpha_0 = 0.5 in DisPFL's script (0.3 in DA-DPFL's); N = 0; sparsity stays."""
     shares, cosine = [], dadpfl.cosine_fraction
     monkeypatch.setattr(dadpfl, "cosine_fraction", lambda *words: shares.append(cosine(*words)) or shares[-1])
-    run = Run(
+    run = make_run(
         make_settings("dispfl", ["clients=12", "rounds=2", "fleet.times=constant:1", "fleet.jitter=0"]), dry=True
     )
     drive([run], make_executor(run.settings.executor))
@@ -28,7 +28,7 @@ def test_half_of_the_weights_move_at_first_and_nobody_waits(monkeypatch):
 @pytest.mark.parametrize("name", ["da-dpfl", "dispfl", "gossipfl", "dfedavgm", "dfedsam", "beer"])
 def test_peers_do_without_a_server(name):
     words = ["clients=12", "rounds=3", "da-dpfl.pruning.target=0", "fleet.failures=server:1@0.1"]
-    one = Run(make_settings(name, words), dry=True)
+    one = make_run(make_settings(name, words), dry=True)
     drive([one], make_executor(one.settings.executor))
     assert one.failure is None and one.world.round == 3
 
@@ -38,7 +38,7 @@ def test_peers_do_without_a_server(name):
 def test_every_moment_of_a_client_is_accounted_for(name, links):
     """It trains, transfers or waits, from the first round to the last; and it waits once, whatever it waits for."""
     words = ["clients=12", "rounds=3", "da-dpfl.pruning.target=0", "da-dpfl.wait=3", f"{name}.neighbours.degree=4"]
-    one = Run(make_settings(name, [*words, f"fleet.links={links}"]), dry=True)
+    one = make_run(make_settings(name, [*words, f"fleet.links={links}"]), dry=True)
     drive([one], make_executor(one.settings.executor))
     rows = one.world.ledger.table().to_pylist()
     for client in range(12):
@@ -63,7 +63,9 @@ def test_nobody_waits_twice_or_keeps_waiting(name):
         "fleet.links=rate:5,5",
         "fleet.times=uniform:0.01,0.1",
     ]
-    one = Run(make_settings(name, [*words, "fleet.availability=duty:2,0.6", f"{name}.neighbours.degree=4"]), dry=True)
+    one = make_run(
+        make_settings(name, [*words, "fleet.availability=duty:2,0.6", f"{name}.neighbours.degree=4"]), dry=True
+    )
     drive([one], make_executor(one.settings.executor))
     assert one.failure is None, one.failure
     rows = one.world.ledger.table().to_pylist()

@@ -53,5 +53,5 @@ def test_who_has_gone_for_good_is_left_out():
     """Of 8 clients, each visit is the last with 2 %: 30 rounds without a loss have a chance of 0.8 %; seeded."""
     world = world_of([1.0] * 8, availability=parse_availability("dropout:0.02,forever", seed=4, size=8))
     times = follow(world, DPSGD(rounds=30, local=LOCAL))
-    gone = [note.text for note in world.notes if "has failed" in note.text]
+    gone = [note.text for note in world.chronicle.events if "has failed" in note.text]
     assert len(times) == 30 and gone and gone[0].startswith("client ")

@@ -5,7 +5,7 @@ import pytest
 
 from paceline.errors import SettingError
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
 
 KINDS = "logistic+mlp:16+mlp:8,8"
@@ -14,7 +14,7 @@ WORDS += [f"model={KINDS}", "feddf.distillation.steps=40", "executor.dtype=float
 
 
 def done(*more, dry=False):
-    run = Run(make_settings("feddf", [*WORDS, *more]), dry=dry)
+    run = make_run(make_settings("feddf", [*WORDS, *more]), dry=dry)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None, run.failure
     return run
@@ -62,11 +62,11 @@ def test_one_architecture_is_plain_distillation():
 
 def test_algorithms_that_average_refuse_several_architectures():
     with pytest.raises(SettingError, match="use feddf, or give one model"):
-        Run(make_settings("fedavg", ["model=logistic+mlp:16"]))
+        make_run(make_settings("fedavg", ["model=logistic+mlp:16"]))
 
 
 def test_without_public_data_it_says_what_to_give():
     with pytest.raises(SettingError, match=r"public=0\.05"):
-        Run(make_settings("feddf", [*WORDS, "public=0.0"]))
+        make_run(make_settings("feddf", [*WORDS, "public=0.0"]))
     with pytest.raises(SettingError, match=r"public=0\.05"):
-        Run(make_settings("spfl", ["spfl.aggregation.rule=screen"]), dry=True)
+        make_run(make_settings("spfl", ["spfl.aggregation.rule=screen"]), dry=True)

@@ -19,7 +19,7 @@ from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 from paceline.learn.sparsity import counts, maskable
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
 from tests.algorithms.test_pfedavg import world_of
 from tests.worlds.worlds import SPACE, FixedLinks, follow, spans
@@ -170,7 +170,7 @@ def learned(monkeypatch, *words):
 
     monkeypatch.setattr(feddst, "aggregate", watched)
     settings = ["clients=12", "partition=pathological:2", "feddst.participants=4", "rounds=6", "local.epochs=2"]
-    run = Run(make_settings("feddst", [*settings, *words]))
+    run = make_run(make_settings("feddst", [*settings, *words]))
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None, run.failure
     models = [m for _, updates, _, _, new in found for m in (new.weights, new.mask, *(u.mask for u in updates))]
@@ -294,6 +294,6 @@ def test_the_server_adds_what_arrives():
 def test_a_bigger_network_is_halved_on_the_wire():
     """DA-T2: half of ResNet-18's 426 MiB for ten models; by the paper's count exactly half."""
     space = Space("mlp:64", lambda: build("mlp:64", (64,), 10), (64,))
-    run = Run(make_settings("feddst", ["model=mlp:64", "rounds=2", "feddst.accounting=weights"]), dry=True)
+    run = make_run(make_settings("feddst", ["model=mlp:64", "rounds=2", "feddst.accounting=weights"]), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert run.rows[-1]["bytes"] == pytest.approx(2 * 2 * 10 * 4 * space.size / 2, rel=1e-3)

@@ -18,7 +18,7 @@ from paceline.learn.recipe import LocalSGD
 from paceline.system.availability import parse_availability
 from paceline.topology import make_mixing, parse_graph
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import Settings
 from tests.algorithms.test_pfedavg import LOCAL, SIZE, world_of
 from tests.worlds.worlds import FixedLinks, follow, play, spans
@@ -40,7 +40,7 @@ def personal(algorithm, world):
     async def main():
         found = []
         async for progress in algorithm.run(world):
-            world.round += 1
+            world.progress += 1
             found.append(progress.model)
         return found
 
@@ -53,7 +53,7 @@ def personal(algorithm, world):
 def test_a_dry_run_has_the_same_timeline_and_costs(name):
     """Through the machinery of the command line: scored on each client's own test rows, or not learned at all."""
     settings = Settings(name=name, algorithm=RIVALS[name](rounds=3, local=SHORT), clients=12, partition="exdir:2,10")
-    runs = [Run(settings), Run(settings, dry=True)]
+    runs = [make_run(settings), make_run(settings, dry=True)]
     drive(runs, make_executor(settings.executor))
     assert [run.failure for run in runs] == [None, None]
     learned, dry = (run.rows for run in runs)

@@ -71,7 +71,7 @@ def test_a_round_takes_the_slowest_edge():
 def test_a_failed_edge_is_left_out_and_a_failed_cloud_ends_it():
     world = world_of([1.0] * 18, FixedLinks(0.5), failures=Failures(servers={-3: 7.0}))
     assert len(follow(world, HierFAVG(rounds=4, participants=2, local=LOCAL))) == 4
-    assert [note.text for note in world.notes] == ["server 3 has failed; its 2 clients are left out"]
+    assert [note.text for note in world.chronicle.events] == ["server 3 has failed; its 2 clients are left out"]
     world = world_of([1.0] * 18, FixedLinks(0.5), failures=Failures(servers={-10: 7.0}))
     with pytest.raises(SiteError, match=r"server 10, failed at t=7 s: nothing goes on"):
         follow(world, HierFAVG(rounds=4, participants=2, local=LOCAL))

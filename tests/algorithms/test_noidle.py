@@ -22,7 +22,7 @@ from paceline.system import AlwaysOn, Fleet, FreeServer
 from paceline.system.availability import Leave
 from paceline.system.server import ConstantServer
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate
 from tests.algorithms.test_psfl import quadratic_world
 from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, spans
 
@@ -47,7 +47,7 @@ def paper_world(*, stragglers=True, server=TG, times=TL, devices=10, learning=Fa
         availability=FirstVanish() if stragglers else AlwaysOn(),
         server=ConstantServer(server) if server else FreeServer(),
     )
-    return Simulation(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=learning)
+    return simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=learning)
 
 
 FEDAVG = PSFL(rounds=6, width=10, length=1, sampler="uniform", stragglers="wait")
@@ -111,7 +111,7 @@ def test_devices_in_step_are_aggregated_together():
     world = paper_world(stragglers=False, server=10.0)
     times = follow(world, APFL(rounds=5))
     assert np.diff(times) == pytest.approx([25.0] * 4)
-    assert world.distributions["staleness"] == Counter({0: 10, 10: 40})
+    assert world.chronicle.counts["staleness"] == Counter({0: 10, 10: 40})
 
 
 def test_a_held_device_is_booked_as_waiting_for_the_server():
@@ -129,7 +129,7 @@ def test_a_device_that_vanishes_rejoins_with_the_present_model():
     assert trained[0] > 3
     assert trained[5] > trained[0]
     # Nine others contact the server at most once in the 25 s of a visit, and once more at its edges.
-    assert max(world.distributions["staleness"]) <= 2 * 9
+    assert max(world.chronicle.counts["staleness"]) <= 2 * 9
 
 
 def test_when_nobody_is_there_mifa_waits():
@@ -140,7 +140,7 @@ def test_when_nobody_is_there_mifa_waits():
             return Leave(start, start + TW)
 
     world = paper_world()
-    object.__setattr__(world.fleet, "availability", AllVanish())
+    object.__setattr__(world.machines.fleet, "availability", AllVanish())
     world.__post_init__()
     times = follow(world, MIFA(rounds=6))
     assert min(np.diff(times)) >= TG
@@ -157,7 +157,7 @@ def test_a_run_ends_when_everybody_is_gone(algorithm):
             return Leave(start + seconds / 2, float("inf")) if start > 100 else None
 
     world = paper_world()
-    object.__setattr__(world.fleet, "availability", Gone())
+    object.__setattr__(world.machines.fleet, "availability", Gone())
     world.__post_init__()
     assert 0 < len(follow(world, algorithm)) < 50
 
@@ -198,7 +198,7 @@ def test_at_most_one_unaggregated_upload_per_device(times, server):
         follow(world, APFL(rounds=30))
     finally:
         module.Buffer = original
-    assert 30 <= sum(world.distributions["staleness"].values()) <= len(seen)
+    assert 30 <= sum(world.chronicle.counts["staleness"].values()) <= len(seen)
 
 
 def values(world, algorithm):
@@ -207,7 +207,7 @@ def values(world, algorithm):
     async def main():
         models = []
         async for progress in algorithm.run(world):
-            world.round += 1
+            world.progress += 1
             models.append(progress.model)
         return models
 
@@ -267,7 +267,7 @@ def test_mifa_adds_the_mean_of_all_memories():
             return Leave(start + seconds / 2, float("inf")) if device == 0 and visit >= 1 else None
 
     world = quadratic_world(CENTRES)
-    object.__setattr__(world.fleet, "availability", Leaves())
+    object.__setattr__(world.machines.fleet, "availability", Leaves())
     world.__post_init__()
     got = values(world, MIFA(rounds=3, local=LOCAL))
     x = world.initial_model().value.numpy()

@@ -19,7 +19,7 @@ from paceline.system.compute import parse_times
 from paceline.system.failures import Failures
 from paceline.topology import Graph, make_mixing, parse_graph
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate
 from tests.worlds.worlds import SPACE, FixedLinks, follow, spans
 
 LOCAL = LocalSGD(lr=0.05, batch=4, steps=3)
@@ -68,7 +68,7 @@ def world_of(failures, seed=0, link=0.4):
         server=FreeServer(),
         failures=failures,
     )
-    return Simulation(fleet, Problem(SPACE, "none", nominal=10), seed, Ledger(), learning=False)
+    return simulate(fleet, Problem(SPACE, "none", nominal=10), seed, Ledger(), learning=False)
 
 
 def go(failures, graph="torus:3x3", seed=0, weights="metropolis", link=0.4):
@@ -123,7 +123,7 @@ def test_any_server_of_a_torus_may_die_at_any_time():
         assert overlay.living == set(range(9)) - {server}
         assert_every_client_has_a_place(Kept.latest, overlay.living)
         assert_doubly_stochastic(overlay, parse_graph("torus:3x3"))
-        assert [note.text for note in world.notes if f"server {server + 1} has failed" in note.text]
+        assert [note.text for note in world.chronicle.events if f"server {server + 1} has failed" in note.text]
         ends = [end for site, end in spans(world, "site", "end") if site == -1 - server]
         assert all(end <= when for end in ends)  # the dead do nothing
 
@@ -149,7 +149,7 @@ def test_links_and_servers_may_fail_together(graph, weights, seed, data):
     assert len(times) == ROUNDS
     overlay = Watched.latest
     assert_every_client_has_a_place(Kept.latest, overlay.living)
-    if all(note.figures["parts"] == 1 for note in world.notes):
+    if all(note.figures["parts"] == 1 for note in world.chronicle.events):
         assert_doubly_stochastic(overlay, shape)
 
 
@@ -158,7 +158,7 @@ def test_what_is_left_is_weighed_anew():
     world, _ = go(Failures(servers={-5: 10.0}), weights="optimal")
     edges = [(i - (i > 4), j - (j > 4)) for i, j in parse_graph("torus:3x3").edges if 4 not in (i, j)]
     best = make_mixing(Graph.of(8, edges), "optimal").p
-    assert world.notes[0].figures == {"nodes": 8, "parts": 1, "p": pytest.approx(best, abs=1e-9)}
+    assert world.chronicle.events[0].figures == {"nodes": 8, "parts": 1, "p": pytest.approx(best, abs=1e-9)}
     assert_doubly_stochastic(Watched.latest, parse_graph("torus:3x3"))
 
 
@@ -166,7 +166,7 @@ def test_a_partition_is_found_and_said():
     """Two links of a ring: its parts go on by themselves."""
     world, times = go(Failures(links={(-2, -1): 5.0, (-6, -5): 9.0}), "ring:9")
     assert len(times) == ROUNDS
-    first, second = [note for note in world.notes if "has failed" in note.text]
+    first, second = [note for note in world.chronicle.events if "has failed" in note.text]
     assert first.time == 5.0 and "fallen apart" not in first.text and first.figures["p"] > 0
     assert second.time == 9.0 and "{server 2, server 3, server 4, server 5}" in second.text
     assert second.figures["parts"] == 2 and second.figures["p"] == 0.0
@@ -211,7 +211,7 @@ def test_what_one_end_has_used_reaches_the_other_by_way_of_others():
         server=FreeServer(),
         failures=Failures(links={(-2, -1): 4.0}),
     )
-    world = Simulation(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=False)
+    world = simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=False)
     follow(world, PFedAvg(rounds=3, topology="ring:3", participants=1, local=LOCAL))
     rows = Watched.latest.history
     assert rows[0][0][1] == rows[0][1][0] == pytest.approx(1 / 3)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.making import make_run
 from paceline.worlds.problem import Problem
-from paceline.worlds.run import Run
 from paceline.worlds.settings import make_settings
 
 WORDS = ["clients=10", "rounds=3", "partition=pathological:2,equal", "local.epochs=1", "every=3"]
@@ -16,7 +16,7 @@ def scored(monkeypatch, name, *words):
     """The run, and what was given to be scored last."""
     given, measure = [], Problem.measure
     monkeypatch.setattr(Problem, "measure", lambda self, model: given.append(model) or measure(self, model))
-    run = Run(make_settings(name, [*WORDS, f"{name}.participants=4", *words]))
+    run = make_run(make_settings(name, [*WORDS, f"{name}.participants=4", *words]))
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None, run.failure
     return run, given[-1]

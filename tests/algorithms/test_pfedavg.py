@@ -18,7 +18,7 @@ from paceline.system import AlwaysOn, Fleet, FreeServer
 from paceline.system.failures import Failures
 from paceline.topology import make_mixing, parse_graph
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate
 from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, quadratic_world, spans
 
 LOCAL = LocalSGD(lr=0.05, batch=4, steps=3, loss="squared")
@@ -35,7 +35,7 @@ def world_of(times, links=None, seed=0, availability=None, failures=None):
         server=FreeServer(),
         failures=failures or Failures(),
     )
-    return Simulation(fleet, Problem(SPACE, "none", nominal=10), seed, Ledger(), learning=False)
+    return simulate(fleet, Problem(SPACE, "none", nominal=10), seed, Ledger(), learning=False)
 
 
 def quadratics(clients, dimension=3, sigma2=0.3):
@@ -51,7 +51,7 @@ def outcome(algorithm, problem, seed=3):
     async def main():
         found = []
         async for progress in algorithm.run(world):
-            world.round += 1
+            world.progress += 1
             found.append((progress.model, progress.others.get("servers", ())))
         return found
 

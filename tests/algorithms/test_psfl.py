@@ -20,7 +20,7 @@ from paceline.learn.space import Space
 from paceline.ledger import Ledger
 from paceline.system import AlwaysOn, Dropouts, Fleet, FreeLinks, FreeServer, Windows
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate
 from tests.worlds.worlds import FixedLinks, Table, dry_world, follow, spans
 
 TIMES = [0.5, 1.0, 2.0, 4.0, 5.0, 0.5, 1.0, 2.0, 4.0, 5.0]
@@ -70,14 +70,14 @@ def quadratic_world(centres):
         size=count, compute=Table([1.0] * count), links=FreeLinks(), availability=AlwaysOn(), server=FreeServer()
     )
     problem = Problem(space, "quadratic", None, 1, shards)
-    return Simulation(fleet, problem, 3, Ledger())
+    return simulate(fleet, problem, 3, Ledger())
 
 
 def final_model(world, algorithm):
     async def main():
         models = []
         async for progress in algorithm.run(world):
-            world.round += 1
+            world.progress += 1
             models.append(progress.model)
         return models[-1]
 
@@ -130,7 +130,7 @@ def test_only_clients_that_are_online_are_drawn():
         for r in range(30):
             chosen = draw_clients(world, 10, "cohort", r)
             assert len(set(chosen)) == 10
-            assert all(world.online(k) for k in chosen)
+            assert all(world.presence.online(k) for k in chosen)
             await asyncio.sleep(7.0)
 
     world.loop.run_until_complete(main())

@@ -17,7 +17,7 @@ from paceline.system.compute import parse_times
 from paceline.system.failures import Failures
 from paceline.topology import Graph, Mixing
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate
 from tests.algorithms.test_overlay import LOCAL, Watched, matrices
 from tests.worlds.worlds import SPACE, FixedLinks, Table, follow
 
@@ -31,7 +31,7 @@ def world_of(times, links=None, failures=None, availability=None):
         server=FreeServer(),
         failures=failures or Failures(),
     )
-    return Simulation(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=False)
+    return simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=False)
 
 
 class SlowOneWay(FixedLinks):
@@ -73,13 +73,13 @@ def test_hierfavg_says_when_a_server_failed():
     """The report draws its line at the note's time: it must be that of the failure, not the end of the round."""
     world = world_of([10.0] * 6, failures=Failures(servers={-2: 3.0}))
     follow(world, HierFAVG(rounds=2, servers=3, participants=2, local=LOCAL))
-    assert [note.time for note in world.notes if "server 2 has failed" in note.text] == [3.0]
+    assert [note.time for note in world.chronicle.events if "server 2 has failed" in note.text] == [3.0]
 
 
 def test_hierfavg_does_not_call_a_broken_link_a_failed_server():
     world = world_of([10.0] * 6, failures=Failures(links={(-4, -2): 3.0}))
     follow(world, HierFAVG(rounds=2, servers=3, participants=2, local=LOCAL))
-    (text,) = [note.text for note in world.notes]
+    (text,) = [note.text for note in world.chronicle.events]
     assert "link" in text and "server 2 has failed" not in text
 
 
@@ -121,7 +121,7 @@ def test_dpsgd_ends_although_a_clients_windows_are_too_short(tmp_path):
         availability=parse_availability(f"windows:{file},20", seed=0, size=3),
         server=FreeServer(),
     )
-    world = Simulation(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(keep=False), learning=False)
+    world = simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(keep=False), learning=False)
     stuck = 1e6
 
     async def main():
@@ -134,4 +134,4 @@ def test_dpsgd_ends_although_a_clients_windows_are_too_short(tmp_path):
 
 async def _consume(algorithm, world):
     async for _ in algorithm.run(world):
-        world.round += 1
+        world.progress += 1

@@ -13,7 +13,8 @@ from paceline.algorithms.registry import ALGORITHMS
 from paceline.cli.live import LiveProgress
 from paceline.data.specs import SPECS
 from paceline.learn.cohort import CohortTrainer
-from paceline.worlds.simulation import Note, Simulation
+from paceline.ledger.events import Chronicle, Event
+from paceline.worlds.learner import Learner
 from tests.cli.cli_files import column, metrics, settings, spans, summary
 
 SMALL = ("--set", "rounds=3", "--set", "psfl.width=5", "--set", "psfl.length=4")
@@ -121,7 +122,7 @@ def test_what_is_decided_after_the_last_metrics_is_told_once(capsys, monkeypatch
     with LiveProgress() as progress:
         progress.console._force_terminal = terminal
         progress(run, {"round": 1, "time": 1.0, "visits": 3, "idle_share": 0.0})
-        run.world.notes.append(Note(2.0, "the last", {}))
+        run.world.chronicle.events.append(Note(2.0, "the last", {}))
     shown = capsys.readouterr().err
     assert shown.count("the first") == shown.count("the last") == 1
 
@@ -486,7 +487,7 @@ def interrupt_at(monkeypatch, owner, name, call):
 
 IN_LEARNING = (CohortTrainer, "train", 6)
 """The second of psfl's four steps in the second flush."""
-IN_SCHEDULE = (Simulation, "_promise", 2 * 20 + 5)
+IN_SCHEDULE = (Learner, "_promise", 2 * 20 + 5)
 """Inside a client's coroutine, in fedavg's second round; the first round of both was 20 visits each."""
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.experiment import perform, plan
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
 from paceline.worlds.until import Until
 
@@ -25,7 +25,7 @@ NAMES += ["feddst"]
 
 
 def run_alone(name, *more, **options):
-    run = Run(make_settings(name, [*SMALL, *more]), **options)
+    run = make_run(make_settings(name, [*SMALL, *more]), **options)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None
     return run
@@ -59,12 +59,12 @@ def test_cohort_size_changes_nothing_of_an_automatic_structure():
     """PSFL's warm-up learns numbers that the schedule depends on: structure and timeline must be the same."""
     auto = ["psfl.width=none", "psfl.length=none", "psfl.participants=9", "executor.dtype=float64"]
     want = run_alone("psfl", *auto, "executor.name=reference")
-    assert want.world.notes[1].figures["W"] * want.world.notes[1].figures["S"] <= 9
+    assert want.world.chronicle.events[1].figures["W"] * want.world.chronicle.events[1].figures["S"] <= 9
     for cohort in (1, 7, 64):
         run = run_alone("psfl", *auto, f"executor.cohort={cohort}")
         assert timeline(run) == timeline(want)
         assert scores(run) == pytest.approx(scores(want), rel=1e-9)
-        for have, wanted in zip(run.world.notes, want.world.notes, strict=True):
+        for have, wanted in zip(run.world.chronicle.events, want.world.chronicle.events, strict=True):
             assert have.text == wanted.text
             numbers = {key: value for key, value in wanted.figures.items() if not isinstance(value, list)}
             assert {key: have.figures[key] for key in numbers} == pytest.approx(numbers, rel=1e-6)  # a flat optimum
@@ -74,12 +74,12 @@ def test_an_asynchronous_fleet_trains_in_wide_waves():
     """40 devices, a tenfold spread of speeds: 12 or more visits a wave on average, the result of one at a time."""
     words = ["clients=40", "rounds=300", "every=150", "fleet.times=uniform:0.5,5", "executor.dtype=float64"]
     words += ["fleet.server=constant:0.2", "local.steps=2"]
-    wide = Run(make_settings("apfl", words))
+    wide = make_run(make_settings("apfl", words))
     executor = make_executor(wide.settings.executor)
     drive([wide], executor)
     assert wide.failure is None
     assert executor.statistics.mean_wave >= 12
-    alone = Run(make_settings("apfl", [*words, "executor.name=reference", "flush=1"]))
+    alone = make_run(make_settings("apfl", [*words, "executor.name=reference", "flush=1"]))
     drive([alone], make_executor(alone.settings.executor))
     assert timeline_without_energy(wide) == timeline_without_energy(alone)
     assert scores(wide) == pytest.approx(scores(alone), rel=1e-9)
@@ -93,7 +93,7 @@ def timeline_without_energy(run):
 def test_other_runs_beside_change_nothing(truth):
     names = [name for name in NAMES if name != "da-dpfl"]  # whose prunings are observed one by one
     runs = [
-        Run(make_settings(name, [*SMALL, "executor.dtype=float64", f"seed={seed}"]))
+        make_run(make_settings(name, [*SMALL, "executor.dtype=float64", f"seed={seed}"]))
         for seed in (0, 1)
         for name in names
     ]
@@ -151,7 +151,7 @@ def test_asynchronous_runs_are_batched_too():
         "fedasync",
         ["clients=40", "fedasync.concurrency=40", "rounds=800", "every=800", "fleet.times=uniform:0.5,5"],
     )
-    run = Run(settings)
+    run = make_run(settings)
     executor = make_executor(settings.executor)
     drive([run], executor)
     assert run.failure is None

@@ -306,9 +306,9 @@ def test_places_in_the_graph_differ_by_seed_and_the_graph_does_not(tmp_path):
 
 
 def test_servers_have_two_classes_of_their_own_where_clients_are_sorted():
-    from paceline.worlds.run import Run
+    from paceline.worlds.making import make_run
 
-    run = Run(DIGITS.trial("x", "p-fedavg", 0, *SORTED, *TORUS).settings())
+    run = make_run(DIGITS.trial("x", "p-fedavg", 0, *SORTED, *TORUS).settings())
     split, labels = run.problem.partition, run.problem.shards().y.numpy()
     shares = []
     for server in range(9):

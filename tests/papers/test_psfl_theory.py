@@ -14,7 +14,7 @@ from paceline.papers.psfl_theory import fig7, relative_cost, solved, table1
 from paceline.papers.result import Request
 from paceline.system import AlwaysOn, Discrete, Fleet, FreeLinks, FreeServer, LawTimes
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate as simulated
 from tests.worlds.worlds import SPACE, follow
 
 
@@ -135,7 +135,7 @@ def real_round_times(case, seed, rounds):
     """The same rounds of the real algorithm in a dry world."""
     compute = LawTimes(law=psfl_rounds.fleet_law("discrete"), seed=seed, jitter=0.2)
     fleet = Fleet(size=500, compute=Later(compute), links=FreeLinks(), availability=AlwaysOn(), server=FreeServer())
-    world = Simulation(fleet, Problem(SPACE, "none", nominal=10), seed, Ledger(), learning=False)
+    world = simulated(fleet, Problem(SPACE, "none", nominal=10), seed, Ledger(), learning=False)
     algorithm = PSFL(rounds=rounds, width=case.W, length=case.S, sampler=Informed(case.sampling, compute))
     return np.diff([0.0, *follow(world, algorithm)])
 

@@ -25,7 +25,7 @@ from paceline.papers.servers_reasons import drift_range, explain
 from paceline.system.fleet import build_fleet
 from paceline.topology import parse_graph
 from paceline.worlds.problem import make_space
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate
 
 GRAPHS = ("complete:9", "torus:3x3", "tree:9", "ring:9", "barbell:3,3", "star:9")
 
@@ -99,7 +99,7 @@ def test_one_server_is_the_shipped_fedavg():
     demand = Demand(spread=0.3)
     fleet = build_fleet(demand.fleet(), 36, 0)
     problem = Freight(make_space("logistic", (1,), 2, "float32"), "none", nominal=1, size=13e6 / 8)
-    world = Simulation(fleet, problem, 0, Ledger(keep=False), learning=False)
+    world = simulate(fleet, problem, 0, Ledger(keep=False), learning=False)
     times = _follow(world, PSFL(rounds=60, width=36, length=1, sampler="uniform"))
     told = measure(parse_graph("complete:1"), 36, 13e6 / 8, demand.fleet())
     assert told.seconds == pytest.approx((times[-1] - times[2]) / 57, rel=0.02)

@@ -19,10 +19,10 @@ from paceline.system import AlwaysOn, Fleet, FreeLinks, FreeServer, Leave
 from paceline.system.availability import Stragglers, parse_availability
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.hostile import NOBODY, Hostile, gaussian, parse_hostile
+from paceline.worlds.making import make_run
 from paceline.worlds.problem import build_problem, flipped_labels
-from paceline.worlds.run import Run
 from paceline.worlds.settings import make_settings
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate
 from tests.worlds.worlds import Table, dry_world, learn, play, spans
 
 LOCAL = LocalSGD(steps=3, batch=8)
@@ -40,7 +40,7 @@ def digits_world(adversary=NOBODY, clients=10):
         availability=AlwaysOn(),
         server=FreeServer(),
     )
-    return Simulation(fleet, problem, 0, Ledger(), adversary=adversary)
+    return simulate(fleet, problem, 0, Ledger(), adversary=adversary)
 
 
 def trained_value(world, client=0, visits=1, mask=None):
@@ -105,7 +105,7 @@ def test_a_sparse_upload_stays_sparse(text):
     world = digits_world()
     start = world.initial_model().value
     mask = (torch.arange(len(start)) % 3 == 0).to(start.dtype)
-    honest = trained_value(world, mask=Model(world.problem.space, mask)) - start * mask
+    honest = trained_value(world, mask=Model(world.learner.problem.space, mask)) - start * mask
     hostile = digits_world(parse_hostile(text, 10, 0))
     value = trained_value(hostile, mask=Model(hostile.problem.space, mask))
     assert torch.equal(value * (1 - mask), torch.zeros_like(value))
@@ -115,14 +115,14 @@ def test_a_sparse_upload_stays_sparse(text):
 
 def test_flipped_labels_are_trained_on_and_shared_by_all_runs():
     world = digits_world(parse_hostile("label-flip:1", 10, 0))
-    problem = world.problem
+    problem = world.learner.problem
     flipped = problem.flipped_shards
     assert torch.equal(flipped.y, 9 - problem.shards().y)
     assert flipped.x is problem.shards().x
     assert flipped.indices is problem.shards().indices
     assert digits_world(clients=5).problem.flipped_shards.y is flipped.y
     honest = digits_world()
-    honest.problem.train_shards = flipped
+    honest.learner.problem.train_shards = flipped
     assert torch.equal(trained_value(world), trained_value(honest))
     assert not torch.equal(trained_value(digits_world()), trained_value(honest))
 
@@ -147,7 +147,7 @@ def test_probes_are_honest_but_see_the_labels_of_the_client():
         world = digits_world(adversary)
 
         async def main():
-            return await world.probe(0, world.initial_model(), LOCAL)
+            return await world.learning.probe(0, world.initial_model(), LOCAL)
 
         model = learn(world, main())
         Executor(ReferenceTrainer()).run([model])
@@ -195,7 +195,7 @@ def test_attacks_that_cannot_be_are_named(text, message):
     with pytest.raises(SettingError, match=message):
         parse_hostile(text, 10, 0)
     with pytest.raises(SettingError, match=message):
-        Run(make_settings("fedavg", [f"hostile={text}"]), dry=True)
+        make_run(make_settings("fedavg", [f"hostile={text}"]), dry=True)
 
 
 # -- whole runs ---------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ SMALL += ["fedbuff.concurrency=8", "fedbuff.buffer=4", "executor.dtype=float64"]
 
 
 def run_alone(name, *more, **options):
-    run = Run(make_settings(name, [*SMALL, *more]), **options)
+    run = make_run(make_settings(name, [*SMALL, *more]), **options)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None, run.failure
     return run
@@ -233,7 +233,7 @@ def test_runs_beside_change_nothing_of_an_attack():
         ("fedavg", "none", 0),
         ("psfl", "random:1", 2),
     ]
-    runs = [Run(make_settings(n, [*SMALL, f"hostile={h}", f"seed={s}"])) for n, h, s in words]
+    runs = [make_run(make_settings(n, [*SMALL, f"hostile={h}", f"seed={s}"])) for n, h, s in words]
     drive(runs, make_executor(runs[0].settings.executor))
     for run, (name, text, seed) in zip(runs, words, strict=True):
         alone = run_alone(name, f"hostile={text}", f"seed={seed}")
@@ -351,7 +351,7 @@ def test_one_that_leaves_later_has_used_its_visit_up():
 
 def test_a_run_with_stragglers_from_words():
     words = ["clients=20", "rounds=4", "fedavg.width=20", "fleet.availability=stragglers:0.25,40"]
-    run = Run(make_settings("fedavg", words), dry=True)
+    run = make_run(make_settings("fedavg", words), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None
     late = [site for site, start, end in spans(run.world, "site", "start", "end", kinds=["train"]) if start == end]

@@ -13,8 +13,8 @@ from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer, evaluate_one
+from paceline.worlds.making import make_run
 from paceline.worlds.problem import build_problem, public_count, public_rows
-from paceline.worlds.run import Run
 from paceline.worlds.settings import make_settings
 
 
@@ -176,10 +176,10 @@ def test_more_clients_than_what_is_left_can_still_be_tried_dry():
 
 def test_a_run_hands_its_public_samples_to_the_algorithm():
     words = ["clients=30", "public=0.05"]
-    run, dry = Run(make_settings("fedavg", words)), Run(make_settings("fedavg", words), dry=True)
-    x, y = run.world.public()
-    assert len(x) == len(y) == run.world.public_size() == dry.world.public_size() > 50
+    run, dry = make_run(make_settings("fedavg", words)), make_run(make_settings("fedavg", words), dry=True)
+    x, y = run.world.public.data()
+    assert len(x) == len(y) == run.world.public.size == dry.world.public.size > 50
     with pytest.raises(SettingError, match="a dry run reads no data"):
-        dry.world.public()
+        dry.world.public.data()
     with pytest.raises(SettingError, match=r"--set public=0\.05"):
-        Run(make_settings("fedavg", ["clients=30"])).world.public()
+        make_run(make_settings("fedavg", ["clients=30"])).world.public.data()

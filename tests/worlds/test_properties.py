@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
 
 times = st.sampled_from(["discrete", "uniform", "exponential", "gaussian", "constant:2", "lognormal:2,1"])
@@ -47,7 +47,7 @@ def schedule(name, times, links, availability, seed, *more):
     words += [f"fleet.availability={availability}", "fleet.latency=0.05", "fedavg.width=8", "sfl.length=4"]
     words += ["psfl.width=5", "psfl.length=4", "p-fedavg.topology=ring:6", "p-fedavg.participants=3", *more]
     words += ["hierfavg.servers=5", "da-dpfl.pruning.target=0", "da-dpfl.wait=3"]
-    run = Run(make_settings(name, words), dry=True)
+    run = make_run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None or "failed at" in str(run.failure) or "is left" in str(run.failure), run.failure
     return run

@@ -14,7 +14,7 @@ from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.experiment import plan
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
 
 
@@ -47,7 +47,7 @@ def test_a_bug_comes_home_with_site_and_virtual_time(how, tmp_path):
     settings = replace(
         make_settings("fedavg", ["clients=10", "fleet.times=constant:2", "fleet.jitter=0"]), algorithm=Buggy(how)
     )
-    run = Run(settings, directory=tmp_path / "run")
+    run = make_run(settings, directory=tmp_path / "run")
     drive([run], make_executor(settings.executor))
     assert str(run.failure) == "failed at t=4 s, in a branch last at client 3: ZeroDivisionError: a bug"
     assert isinstance(run.failure.__cause__, ZeroDivisionError)
@@ -59,12 +59,12 @@ def test_a_bug_comes_home_with_site_and_virtual_time(how, tmp_path):
 def test_a_measured_server_is_written_down_as_a_rate(tmp_path):
     """So that the run can be repeated exactly, whatever the machine does then."""
     words = ["clients=6", "fedavg.width=6", "rounds=2", "public=0.1", "fedavg.aggregation.rule=screen"]
-    run = Run(make_settings("fedavg", [*words, "fleet.server=measured"]), directory=tmp_path / "a")
+    run = make_run(make_settings("fedavg", [*words, "fleet.server=measured"]), directory=tmp_path / "a")
     drive([run], make_executor(run.settings.executor))
     kept = json.loads((tmp_path / "a" / "settings.json").read_text())["fleet"]["server"]
     assert kept.startswith("flops:")
     assert 1e6 < float(kept.removeprefix("flops:")) < 1e15
-    again = Run(make_settings("fedavg", [*words, f"fleet.server={kept}"]))
+    again = make_run(make_settings("fedavg", [*words, f"fleet.server={kept}"]))
     drive([again], make_executor(again.settings.executor))
     assert again.world.now() == run.world.now()
     works = [row for row in run.world.ledger.table().to_pylist() if row["kind"] == "work"]
@@ -80,7 +80,7 @@ def test_an_algorithm_with_one_server_ends_when_it_fails(name):
         "fedbuff.buffer=2",
         "fleet.failures=server:1@7.5",
     ]
-    run = Run(make_settings(name, words), dry=True)
+    run = make_run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert str(run.failure) == f"server 1 failed at t=7.5 s, and {name} cannot go on without it"
     assert run.world.now() == 7.5
@@ -130,7 +130,7 @@ def test_models_live_no_longer_than_somebody_needs_them(alive, monkeypatch):
     monkeypatch.setattr(
         CohortTrainer, "train", lambda self, jobs: (counts.append(len(alive())), train(self, jobs))[1]
     )
-    run = Run(make_settings("fedavg", ["clients=6", "fedavg.width=6", "rounds=8", "every=100"]))
+    run = make_run(make_settings("fedavg", ["clients=6", "fedavg.width=6", "rounds=8", "every=100"]))
     run._flush_limit = 1000
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None
@@ -141,7 +141,7 @@ def test_models_live_no_longer_than_somebody_needs_them(alive, monkeypatch):
 @pytest.mark.parametrize("name", ["fedavg", "da-dpfl"])
 def test_a_run_that_diverged_lets_go_of_its_models(alive, name):
     few = ["clients=6", "rounds=4", "fedavg.width=3", "da-dpfl.neighbours.degree=3", "local.lr=1e30"]
-    run = Run(make_settings(name, few))
+    run = make_run(make_settings(name, few))
     drive([run], make_executor(run.settings.executor))
     assert "diverged" in str(run.failure)
     gc.collect()

@@ -14,7 +14,7 @@ from paceline.learn.recipe import LocalSGD
 from paceline.ledger.spans import NOBODY
 from paceline.system import Dropouts, Leave, UndefinedServer
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
 from tests.worlds.worlds import FixedLinks, Table, dry_world, play, quadratic_world, spans
 
@@ -171,7 +171,7 @@ def test_a_dropped_device_raises_at_the_await_and_is_away_until_it_is_back():
         try:
             await world.train(0, model, LOCAL)
         except Dropped as dropped:
-            log.append((world.now(), dropped.site, dropped.back, world.online(0)))
+            log.append((world.now(), dropped.site, dropped.back, world.presence.online(0)))
         await world.train(0, model, LOCAL)
         log.append(world.now())
 
@@ -200,7 +200,7 @@ def test_a_device_that_never_comes_back_cannot_be_sent_to():
 
 def test_server_work_that_nobody_priced_is_an_error():
     world = dry_world([1.0])
-    object.__setattr__(world.fleet, "server", UndefinedServer())
+    object.__setattr__(world.machines.fleet, "server", UndefinedServer())
     with pytest.raises(CostError):
         play(world, world.work(-1, 1e9))
 
@@ -261,13 +261,13 @@ def test_devices_that_never_return_end_no_run_before_they_are_all_gone(name, ava
     """A synchronous run goes on with whoever is left; a pool that can draw nobody any more says so."""
     words = ["clients=60", "rounds=30", f"fleet.availability={availability}", "fleet.links=rate:1,1"]
     words += ["psfl.width=5", "psfl.length=4"]
-    run = Run(make_settings(name, words), dry=True)
+    run = make_run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
     if run.failure is not None:
         assert name in ("fedbuff", "fedasync")
         assert "no client is left to draw" in str(run.failure)
     else:
-        assert run.world.round == 30
+        assert run.world.progress == 30
 
 
 def test_a_transfer_starts_when_both_ends_are_there():

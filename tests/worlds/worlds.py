@@ -10,8 +10,9 @@ from paceline.learn.models import build
 from paceline.learn.space import Space
 from paceline.ledger import Ledger
 from paceline.system import AlwaysOn, Cost, Fleet, FreeLinks, FreeServer
+from paceline.worlds.absence import SKIP
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.simulation import simulate
 
 SPACE = Space("logistic", lambda: build("logistic", (3,), 2), (3,))
 
@@ -41,7 +42,7 @@ class FixedLinks:
         return Cost(self.seconds, 0.5 * self.seconds)
 
 
-def dry_world(times, links=None, availability=None):
+def dry_world(times, links=None, availability=None, absence=SKIP):
     fleet = Fleet(
         size=len(times),
         compute=Table(times),
@@ -49,7 +50,7 @@ def dry_world(times, links=None, availability=None):
         availability=availability or AlwaysOn(),
         server=FreeServer(),
     )
-    return Simulation(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=False)
+    return simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=False, absence=absence)
 
 
 def play(world, main):
@@ -66,9 +67,9 @@ def follow(world, algorithm, rounds=None):
         times = []
         stream = algorithm.run(world)
         async for _ in stream:
-            world.round += 1
+            world.progress += 1
             times.append(world.now())
-            if rounds is not None and world.round >= rounds:
+            if rounds is not None and world.progress >= rounds:
                 break
         await stream.aclose()
         return times
@@ -96,7 +97,7 @@ def quadratic_world(problem, *, times=None, seed=3):
     )
     compute = times if times is not None else Table([1.0] * count)
     fleet = Fleet(size=count, compute=compute, links=FreeLinks(), availability=AlwaysOn(), server=FreeServer())
-    return Simulation(fleet, Problem(space, "quadratic", None, rows, shards), seed, Ledger())
+    return simulate(fleet, Problem(space, "quadratic", None, rows, shards), seed, Ledger())
 
 
 def learn(world, main, trainer=None):
@@ -104,7 +105,7 @@ def learn(world, main, trainer=None):
     executor = Executor(trainer or CohortTrainer())
     world.loop.start(main)
     while not world.loop.advance():
-        promises, world.promises = world.promises, []
+        promises, world.learner.promises = world.learner.promises, []
         executor.run([], [promise for promise, _ in promises])
         for promise, hold in promises:
             if hold is not None:

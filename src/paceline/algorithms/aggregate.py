@@ -66,7 +66,7 @@ class Aggregation:
         if isinstance(model, Ghost):
             return model
         if self.rule == "screen":
-            x, y = world.public()
+            x, y = world.public.data()
             function = partial(_screened, self.screening, model.space, x, y, on_rejected)
             return job(function, model.space, model, *deltas)
         if self.rule == "mean" or count == 1:
@@ -115,14 +115,14 @@ def distillation_flops(world: World, student: Space, teachers: Sequence[Space], 
 
 def public_size(world: World) -> int:
     """How many public samples there are; none is an error, also in a dry run."""
-    size = world.public_size()
+    size = world.public.size
     require(size > 0, "this aggregation.rule needs samples that the server holds; give it some, as in public=0.05")
     return size
 
 
 def public_features(world: World) -> Tensor:
     """The public samples without their labels, for tasks with classes."""
-    x, y = world.public()
+    x, y = world.public.data()
     require(
         not y.is_floating_point(),
         "distillation compares probabilities of classes, but this task's targets are numbers; use another rule",

@@ -12,7 +12,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from paceline.algorithms.aggregate import Aggregation
-from paceline.algorithms.base import Dropped, Model, Progress, World, combine, count_rejected, require
+from paceline.algorithms.base import (
+    Dropped,
+    Model,
+    Progress,
+    Traits,
+    World,
+    combine,
+    count_rejected,
+    deserted,
+    require,
+)
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import NOBODY
 
@@ -43,16 +53,22 @@ class APFL:
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         staleness_weight(self.staleness, 1)
 
+    def traits(self, clients: int) -> Traits:
+        """Nobody waits for anybody."""
+        return Traits(
+            rounds=self.rounds, local=self.local, absence="skip", needs_public=self.aggregation.needs_public
+        )
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Devices and aggregator run by themselves; every finished aggregation is progress."""
         buffer = Buffer(world.initial_model(), len(world.clients))
         for device in world.clients:
             world.spawn(self.device(world, buffer, device))
         world.spawn(self.aggregator(world, buffer))
-        for _ in range(self.rounds):
+        for done_before in range(self.rounds):
             done = await buffer.finished.get()
-            if done is None:  # every device has left for good
-                return
+            if done is None:
+                raise deserted(world, done_before, self.rounds)
             model, uploads = done
             yield Progress(model, {"uploads": uploads})
 
@@ -60,7 +76,7 @@ class APFL:
         """Download, train, upload, again and again; after a drop-out from the buffer's present model (NI-8)."""
         while True:
             try:
-                await world.reach(device)
+                await world.presence.reach(device)
                 start, clock = buffer.model, buffer.clock
                 received = await world.send(start, world.server, device)
                 trained = await world.train(device, received, self.local)
@@ -81,18 +97,18 @@ class APFL:
                 await world.wait(world.server, buffer.arrival(), NOBODY)
             await world.settled()  # what arrives at the same instant is aggregated together
             uploads = buffer.take()
-            await world.work(world.server, self.aggregation.flops(world, buffer.model, len(uploads)))
             late = [buffer.clock - upload.clock for upload in uploads]
             for steps in late:
-                world.record("staleness", steps)
+                world.log.count("staleness", steps)
             weighted = [
                 upload.delta * staleness_weight(self.staleness, steps)
                 for upload, steps in zip(uploads, late, strict=True)
             ]
             rejected = count_rejected(world, [upload.device for upload in uploads])
             centre = self.aggregation.centre(world, buffer.model, weighted, rejected)
-            share = len(uploads) / len(world.clients)
-            buffer.publish(combine([(1.0, buffer.model), (share, centre)]), uploads)
+            newest = combine([(1.0, buffer.model), (len(uploads) / len(world.clients), centre)])
+            flops = self.aggregation.flops(world, buffer.model, len(uploads))
+            buffer.publish(await world.work(world.server, flops, newest), uploads)
 
 
 class Buffer:

@@ -8,37 +8,48 @@ every round, with gamma a small step of mixing:
     x <- x + gamma sum over j of w_ij (h_j - h_i) - rate v;                           h <- h + C(x - h)
 
 Mixing moves nothing on average, so the mean of the trackers is the mean of the gradients, whatever was compressed.
-When a client has gone for good, its gradient is still in the others' trackers: these then start again from the last
-gradients of those who are left, with g = 0 (ours; the paper has no losses).
+Everybody keeps a copy of its neighbours' estimates, made of the differences that came. One that missed a difference
+is out of step: the link is not used until the estimates have been sent whole (ours; the paper has no losses). When a
+client has gone for good, its gradient is still in the others' trackers: these then start again from the last
+gradients of those who are left, with g = 0.
 
 The first g is C of the first v, as in DA-DPFL's code; in the authors' own code it is 0 for one round more.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from paceline.algorithms.base import (
     Dropped,
+    Event,
     Model,
     Progress,
+    Traits,
     World,
     apply,
     by_rows,
     combine,
     packed,
     require,
-    train_when_back,
+    somebody,
 )
-from paceline.algorithms.gossip import Neighbours, draw_keys, meet, metropolis_shares, noise, rival_recipe
+from paceline.algorithms.gossip import Neighbours, draw_keys, heard_by, metropolis_shares, noise, rival_recipe
 from paceline.algorithms.neighbourhoods import Neighbourhoods
 from paceline.learn.recipe import LocalSGD
+
+
+class Estimates(NamedTuple):
+    """What is known of a client: h, of its model, and g, of its tracker."""
+
+    model: Model
+    tracker: Model
 
 
 @dataclass
@@ -49,13 +60,19 @@ class Tracks:
     trackers: dict[int, Model]
     gradients: dict[int, Model]
     """The last of each."""
-    model_estimates: dict[int, Model]
-    tracker_estimates: dict[int, Model]
+    estimates: dict[int, Estimates]
+    """What each knows that the others know of it."""
+    known: dict[tuple[int, int], Estimates]
+    """By who knows and of whom. A neighbour that missed a difference has none: it is out of step."""
 
     @property
     def living(self) -> list[int]:
         """Those who have not gone for good."""
         return sorted(self.trackers)
+
+    def in_step(self, one: int, other: int) -> bool:
+        """Whether both know the other's estimates: a link is used by both of its ends or by neither."""
+        return (one, other) in self.known and (other, one) in self.known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +101,6 @@ class BEER:
     local: LocalSGD = field(default_factory=lambda: rival_recipe(lr=0.05, epochs=None, steps=1))
     """``local.lr`` is the rate of the step along the tracker."""
 
-    outlives_servers = True
-
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
@@ -105,6 +120,10 @@ class BEER:
         if self.graph != "circulant":
             Neighbourhoods(graph=self.graph).check(clients)
 
+    def traits(self, clients: int) -> Traits:
+        """There is no server; trackers follow the gradients of all, so everybody is waited for."""
+        return Traits(rounds=self.rounds, local=self.local, absence="wait", servers=0, outlives_servers=True)
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Models are scored after the step, before they are mixed again."""
         async for tracks in self.tracks(world):
@@ -113,14 +132,18 @@ class BEER:
     async def tracks(self, world: World) -> AsyncIterator[Tracks]:
         """The recursion, round by round."""
         start, links = world.initial_model(), self.links(world)
-        zero = start * 0.0
-        now = Tracks(dict.fromkeys(world.clients, start), dict.fromkeys(world.clients, zero), {}, {}, {})
-        now.gradients = now.model_estimates = now.tracker_estimates = now.trackers
+        zero, everybody = start * 0.0, world.clients
+        nothing = Estimates(zero, zero)
+        now = Tracks(
+            models=dict.fromkeys(everybody, start),
+            trackers=dict.fromkeys(everybody, zero),
+            gradients=dict.fromkeys(everybody, zero),
+            estimates=dict.fromkeys(everybody, nothing),
+            known={(own, other): nothing for own in everybody for other in links[own]},
+        )
         for round in range(self.rounds):
-            try:
-                now = await self.advance(world, links, now, round)
-            except Dropped:  # nobody is left
-                return
+            await somebody(world, round, self.rounds)
+            now = await self.advance(world, links, now, round)
             yield now
 
     def links(self, world: World) -> Neighbours:
@@ -135,56 +158,86 @@ class BEER:
         """One round. What a client computes needs nothing that is sent in this round, so both vectors go at once."""
         living = set(old.living)
         hears = [[k for k in links[own] if k in living and own in living] for own in world.clients]
-        rows = metropolis_shares(hears, {own: [own, *hears[own]] for own in living})
+        steady = [[k for k in near if old.in_step(own, k)] for own, near in enumerate(hears)]
+        rows = metropolis_shares(steady, {own: [own, *steady[own]] for own in living})
         keys, rate = draw_keys(world, "beer", round), self.local.lr_at(round)
-        new = Tracks(dict(old.models), {}, {}, {}, {})
+        new = replace(
+            old,
+            models=dict(old.models),
+            trackers=dict(old.trackers),
+            gradients=dict(old.gradients),
+            estimates=dict(old.estimates),
+            known=dict(old.known),
+        )
+        gone: set[int] = set()
+        sums = Sums()
 
-        async def slope(client: int) -> Model:
-            if client not in living:
-                raise Dropped(client, world.now())
-            return await self.gradient(world, client, old.models[client])
-
-        def step(client: int, gradient: Model) -> Model:
-            row = rows[client]
-            change = [(1.0, gradient), (-1.0, old.gradients[client])]
-            v = combine([(1.0, old.trackers[client]), *self.pull(client, row, old.tracker_estimates), *change])
-            x = combine([(1.0, old.models[client]), *self.pull(client, row, old.model_estimates), (-rate, v)])
-            g, h = old.tracker_estimates[client], old.model_estimates[client]
-            of_v, of_x = self.compressed(v - g, keys[client]), self.compressed(x - h, ~keys[client])
-            new.trackers[client], new.models[client], new.gradients[client] = v, x, gradient
-            new.tracker_estimates[client], new.model_estimates[client] = g + of_v, h + of_x
-            return packed(of_x, of_x.nbytes + of_v.nbytes)
-
-        await meet(world, hears, slope, step, wait=True)
-        if lost := sorted(living - new.trackers.keys()):
-            world.note(
-                f"gone for good, and left out from now on: clients {', '.join(map(str, lost))};"
-                " trackers start again from the last gradients of the others"
-            )
-            zero = world.initial_model() * 0.0
-            return replace(new, trackers=new.gradients, tracker_estimates=dict.fromkeys(new.gradients, zero))
-        return new
-
-    def pull(self, own: int, row: dict[int, float], estimates: dict[int, Model]) -> Iterable[tuple[float, Model]]:
-        """gamma times the weighted differences from the neighbours, as terms of a sum."""
-        others = sorted(k for k in row if k != own)
-        terms = [(self.gamma * row[k], estimates[k]) for k in others]
-        return [*terms, (-sum(weight for weight, _ in terms), estimates[own])]
-
-    async def gradient(self, world: World, client: int, model: Model) -> Model:
-        """A client's gradient; one that is away is waited for."""
-        if self.gradients == "batch":
-            recipe = self.unit
-            trained = await train_when_back(world, client, model, recipe)
-            return combine([(1.0 / recipe.lr, model), (-1.0 / recipe.lr, trained)])
-        while True:
+        async def ride(client: int) -> None:
             try:
-                full = await world.probe(client, model, self.local)
+                gradient = await self.gradient(world, client, old.models[client])
             except Dropped as dropped:
                 if dropped.gone:
-                    raise
-                continue
-            return combine([(1.0, full), (self.local.weight_decay, model)])
+                    gone.add(client)
+                return
+            row = rows[client]
+            change = [(1.0, gradient), (-1.0, old.gradients[client])]
+            v = combine([(1.0, old.trackers[client]), *self.pull(client, row, old, "tracker"), *change])
+            x = combine([(1.0, old.models[client]), *self.pull(client, row, old, "model"), (-rate, v)])
+            h, g = old.estimates[client]
+            news = [self.compressed(x - h, ~keys[client]), self.compressed(v - g, keys[client])]
+            new.trackers[client], new.models[client], new.gradients[client] = v, x, gradient
+            new.estimates[client] = Estimates(sums.of(h, news[0]), sums.of(g, news[1]))
+            await world.transfers(self.tell(world, new, client, other, news, sums) for other in order[client])
+
+        order = heard_by(hears)
+        await world.gather(ride(client) for client in world.clients if client in living)
+        return self.without(world, new, gone) if gone else new
+
+    async def tell(
+        self, world: World, new: Tracks, client: int, other: int, news: Sequence[Model], sums: Sums
+    ) -> None:
+        """A neighbour learns the differences; one that is out of step gets the estimates themselves, whole."""
+        before = new.known.get((other, client))
+        try:
+            if before is None:
+                new.known[other, client] = Estimates(*await world.send_all(new.estimates[client], client, other))
+                return
+            of_x, of_v = await world.send_all(news, client, other)
+            new.known[other, client] = Estimates(sums.of(before.model, of_x), sums.of(before.tracker, of_v))
+        except Dropped:
+            new.known.pop((other, client), None)
+
+    def without(self, world: World, new: Tracks, lost: set[int]) -> Tracks:
+        """Clients that have gone for good are still in the others' trackers: these start again, with g = 0."""
+        names = ", ".join(map(str, sorted(lost)))
+        world.log.tell(
+            Event(
+                text=f"gone for good, and left out from now on: clients {names};"
+                " trackers start again from the last gradients of the others"
+            )
+        )
+        zero = world.initial_model() * 0.0
+        gradients = {client: gradient for client, gradient in new.gradients.items() if client not in lost}
+        estimates = {client: Estimates(new.estimates[client].model, zero) for client in gradients}
+        known = {pair: Estimates(known.model, zero) for pair, known in new.known.items() if lost.isdisjoint(pair)}
+        return Tracks(new.models, dict(gradients), gradients, estimates, known)
+
+    def pull(
+        self, own: int, row: dict[int, float], old: Tracks, which: Literal["model", "tracker"]
+    ) -> Iterable[tuple[float, Model]]:
+        """gamma times the weighted differences from the neighbours' estimates, as terms of a sum."""
+        others = sorted(k for k in row if k != own)
+        terms = [(self.gamma * row[k], getattr(old.known[own, k], which)) for k in others]
+        return [*terms, (-sum(weight for weight, _ in terms), getattr(old.estimates[own], which))]
+
+    async def gradient(self, world: World, client: int, model: Model) -> Model:
+        """A client's gradient."""
+        if self.gradients == "batch":
+            recipe = self.unit
+            trained = await world.train(client, model, recipe)
+            return combine([(1.0 / recipe.lr, model), (-1.0 / recipe.lr, trained)])
+        full = await world.learning.probe(client, model, self.local)
+        return combine([(1.0, full), (self.local.weight_decay, model)])
 
     @cached_property
     def unit(self) -> LocalSGD:
@@ -201,6 +254,21 @@ class BEER:
             kept = _kept(size, self.share)
             return packed(by_rows(_largest, difference, share=self.share), 8.0 * kept)
         return difference
+
+
+class Sums:
+    """Sums of one round. All who have the same estimate and add the same difference to it have the same sum: where a
+    world gives everybody the same object, it is computed and kept once."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int], tuple[Model, Model, Model]] = {}
+
+    def of(self, estimate: Model, difference: Model) -> Model:
+        """Their sum."""
+        key = id(estimate), id(difference)
+        if key not in self._found:
+            self._found[key] = estimate, difference, estimate + difference  # which also keeps the names taken
+        return self._found[key][2]
 
 
 def _gsgd(x_P: Tensor, *, bits: int, key: int) -> Tensor:

@@ -13,15 +13,29 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, Progress, Reading, World, apply, by_rows, require
+from paceline.algorithms.base import (
+    Dropped,
+    Event,
+    Model,
+    Progress,
+    Reading,
+    Traits,
+    World,
+    apply,
+    by_rows,
+    require,
+    somebody,
+)
 from paceline.algorithms.neighbourhoods import Neighbourhoods
 from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, average, masked
 from paceline.learn.recipe import LocalSGD
+from paceline.learn.space import Slot
 from paceline.learn.sparsity import (
     Sap,
     agreed,
@@ -98,8 +112,6 @@ class DADPFL:
         default_factory=lambda: LocalSGD(lr=0.1, epochs=5, weight_decay=5e-4, schedule="exponential:0.998")
     )
 
-    outlives_servers = True
-
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
@@ -114,10 +126,16 @@ class DADPFL:
         """Whether masks ever become sparser."""
         return self.pruning.target > self.sparsity
 
-    @property
-    def observes(self) -> str:
-        """How sparse models become is learned, and seconds and bytes depend on it."""
-        return "set da-dpfl.pruning.target=0, so that nobody prunes" if self.prunes else ""
+    def traits(self, clients: int) -> Traits:
+        """How sparse models become is learned, and seconds and bytes depend on it; the paper knows no absence."""
+        return Traits(
+            rounds=self.rounds,
+            local=self.local,
+            absence="skip",
+            servers=0,
+            outlives_servers=True,
+            observes="set da-dpfl.pruning.target=0, so that nobody prunes" if self.prunes else "",
+        )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Round by round, all clients side by side."""
@@ -130,6 +148,7 @@ class DADPFL:
         )
         timing = Timing(self, swarm)
         for round in range(self.rounds):
+            await somebody(world, round, self.rounds)
             turn = Turn(world, round, self.neighbours, timing.prunes(round))
             ends = await world.gather(self.peer(world, swarm, turn, client) for client in world.clients)
             swarm.peers = [await swarm.known(world, end.peer) for end in ends]
@@ -137,14 +156,11 @@ class DADPFL:
             yield Progress([end.trained for end in ends], {"sparsity": swarm.mean_sparsity})
 
     async def peer(self, world: World, swarm: Swarm, turn: Turn, client: int) -> End:
-        """One client's round: wait, average, train, prune, move the mask; one that goes away keeps what it had."""
+        """One client's round: wait, average, train, prune, move the mask; one that drops out keeps what it had."""
         own = swarm.peers[client]
         try:
-            await world.reach(client)
             heard = await self.hear(world, swarm, turn, client)
-            start = average(own, heard)
-            trained = await world.train(client, start, self.local, mask=own.mask, flops=swarm.flops(own.counts))
-            end = End(client, await self.reshape(world, swarm, turn, client, own, trained), trained)
+            end = await self.train(world, swarm, turn, client, average(own, heard))
         except Dropped:
             end = End(client, own, own.weights, took_part=False)
         end = replace(end, time=world.now())
@@ -157,7 +173,7 @@ class DADPFL:
         Models of the round's start come while it waits, a fresh one as soon as there is one.
         """
         near, cap = turn.near[client], self.cap(turn.round)
-        before = [j for j in near if turn.order[j] < turn.order[client] and world.online(j)]
+        before = [j for j in near if turn.order[j] < turn.order[client] and world.presence.online(j)]
         if self.rule == "lowest" or not cap:
             before = sorted(before, key=lambda j: turn.order[j])[:cap]
         others = {j: swarm.peers[j] for j in near if j not in before}
@@ -190,35 +206,74 @@ class DADPFL:
                 heard |= await swarm.hear(world, {end.client: end.peer}, client)
         return heard | await swarm.hear(world, {j: swarm.peers[j] for j in before if j not in fresh}, client)
 
-    async def reshape(self, world: World, swarm: Swarm, turn: Turn, client: int, own: Peer, trained: Model) -> Peer:
-        """DA-10 ... DA-12: perhaps fewer weights; as many elsewhere from the next average on."""
-        weights, support, reading = trained, own.mask, None
-        prunes = turn.prunes and swarm.sparsity(own.counts) < self.pruning.target
-        if prunes:
-            target = self.pruning.target
-            support = by_rows(prune, trained, support, slots=swarm.slots, rule=self.pruning.sap, target=target)
-            weights = masked(trained, support)
-            reading = Reading([support], lambda values: tuple(counts(values[0][None], swarm.slots)[0].tolist()))
-            world.expect(reading)
+    async def train(self, world: World, swarm: Swarm, turn: Turn, client: int, start: Model) -> End:
+        """DA-7, DA-10 ... DA-12: train under the own mask; perhaps fewer weights; as many elsewhere from then on."""
+        own, flops = swarm.peers[client], swarm.flops(swarm.peers[client].counts)
         fraction = cosine_fraction(self.regrow, turn.round, self.rounds)
-        mask = await self.move(world, swarm, turn, client, weights, support, fraction) if fraction else support
-        version = own.version + (own.moved or prunes)
-        return Peer(weights, mask, support, own.counts, version, fraction > 0, reading)
+        prunes = turn.prunes and swarm.sparsity(own.counts) < self.pruning.target
 
-    async def move(
-        self, world: World, swarm: Swarm, turn: Turn, client: int, weights: Model, mask: Model, fraction: float
+        cut = Cut(swarm, own.mask, self.pruning if prunes else None)
+        slope: Model | None = None
+        if fraction and self.growth == "gradient":
+            trained, slope = await world.learning.train_then_gradient(
+                client, start, self.local, at=cut, mask=own.mask, flops=flops
+            )
+        else:
+            trained = await world.train(client, start, self.local, mask=own.mask, flops=flops)
+            cut(trained)
+        mask = self.moved(world, swarm, turn, client, cut, slope, fraction)
+        version = own.version + (own.moved or prunes)
+        reading = self.read_counts(world, swarm, cut.support) if prunes else None
+        peer = Peer(cut.weights, mask, cut.support, own.counts, version, fraction > 0, reading)
+        return End(client, peer, trained)
+
+    def read_counts(self, world: World, swarm: Swarm, support: Model) -> Reading[tuple[int, ...]]:
+        """How many weights a pruning has left: sizes and times depend on it from the next round on."""
+        reading = Reading([support], lambda values: tuple(counts(values[0][None], swarm.slots)[0].tolist()))
+        world.learning.expect(reading)
+        return reading
+
+    def moved(
+        self,
+        world: World,
+        swarm: Swarm,
+        turn: Turn,
+        client: int,
+        cut: Cut,
+        slope: Model | None,
+        fraction: float,
     ) -> Model:
         """DA-11: drop the smallest weights, grow as many at the largest gradients of one batch, or anywhere."""
-        if self.growth == "gradient":
-            slope = await world.gradient(client, weights, self.local)
-            return by_rows(rigl, weights, mask, slope, slots=swarm.slots, fraction=fraction)
+        if not fraction:
+            return cut.support
+        if slope is not None:
+            return by_rows(rigl, cut.weights, cut.support, slope, slots=swarm.slots, fraction=fraction)
         key = address(int(world.stream("growth", client, turn.round).integers(1 << 62)), "growth") >> 1
+        return apply(partial(_grown, key=key, slots=swarm.slots, fraction=fraction), cut.weights, cut.support)
 
-        def grown(weights: Tensor, old: Tensor) -> Tensor:
-            keys = torch.tensor([key], device=weights.device)
-            return random_growth(weights[None], old[None], keys, swarm.slots, fraction)[0]
 
-        return apply(grown, weights, mask)
+class Cut:
+    """DA-10: what a round's pruning, if there is one, leaves of a trained model."""
+
+    def __init__(self, swarm: Swarm, mask: Model, pruning: Pruning | None) -> None:
+        self.support = mask
+        """The mask under which the weights are."""
+        self.weights = mask
+        self._slots = swarm.slots
+        self._pruning = pruning
+
+    def __call__(self, trained: Model) -> Model:
+        """The weights that are left."""
+        self.weights, rule = trained, self._pruning
+        if rule is not None:
+            self.support = by_rows(prune, trained, self.support, slots=self._slots, rule=rule.sap, target=rule.target)
+            self.weights = masked(trained, self.support)
+        return self.weights
+
+
+def _grown(weights: Tensor, old: Tensor, *, key: int, slots: Sequence[Slot], fraction: float) -> Tensor:
+    keys = torch.tensor([key], device=weights.device)
+    return random_growth(weights[None], old[None], keys, slots, fraction)[0]
 
 
 @dataclass(frozen=True)
@@ -293,12 +348,11 @@ class Timing:
         for_it = settled[here]
         if len(for_it) and agreed(for_it, self._settings.pruning.share):
             self._set(round + 1)
-            world.note(
+            text = (
                 f"{int(for_it.sum())} of {len(for_it)} clients vote for pruning in round {round + 1};"
-                f" rounds that prune: {_few(sorted(self._rounds))}",
-                first=round + 1,
-                rounds=sorted(self._rounds),
+                f" rounds that prune: {_few(sorted(self._rounds))}"
             )
+            world.log.tell(Event(text=text, figures={"first": round + 1, "rounds": sorted(self._rounds)}))
 
     def _distances(self, values: Sequence[Tensor]) -> Tensor:
         """Each client's detection score."""

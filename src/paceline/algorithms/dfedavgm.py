@@ -16,7 +16,18 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, Progress, World, apply, by_rows, combine, packed, require
+from paceline.algorithms.base import (
+    Model,
+    Progress,
+    Traits,
+    World,
+    apply,
+    by_rows,
+    combine,
+    packed,
+    require,
+    somebody,
+)
 from paceline.algorithms.gossip import (
     Meeting,
     draw_keys,
@@ -48,8 +59,6 @@ class DFedAvgM:
     code does; a client's own difference then counts once more."""
     local: LocalSGD = field(default_factory=lambda: rival_recipe(momentum=0.9))
 
-    outlives_servers = True
-
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
@@ -59,14 +68,16 @@ class DFedAvgM:
         )
         self.neighbours.check(clients)
 
+    def traits(self, clients: int) -> Traits:
+        """There is no server; whoever is away is left out of the round."""
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", servers=0, outlives_servers=True)
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Train, send, mix."""
         models = [world.initial_model() for _ in world.clients]
         for round in range(self.rounds):
-            try:
-                met = await self.meet(world, round, models)
-            except Dropped:  # nobody is left
-                return
+            await somebody(world, round, self.rounds)
+            met = await self.meet(world, round, models)
             trained, models = met.scored(models), self.mix(world, round, met, models)
             yield Progress(trained, {"clients": len(met.trained)})
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.base import Dropped, Progress, World, require
+from paceline.algorithms.base import Progress, Traits, World, require, somebody
 from paceline.algorithms.dfedavgm import shares
 from paceline.algorithms.gossip import mixed, rival_recipe, train_and_meet
 from paceline.algorithms.neighbourhoods import Neighbourhoods
@@ -27,21 +27,21 @@ class DFedSAM:
     local: LocalSGD = field(default_factory=lambda: rival_recipe(momentum=0.9, sam=0.01))
     """``local.sam`` is the radius rho; 0 leaves DFedAvgM with whole models."""
 
-    outlives_servers = True
-
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         self.neighbours.check(clients)
 
+    def traits(self, clients: int) -> Traits:
+        """There is no server; whoever is away is left out of the round."""
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", servers=0, outlives_servers=True)
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Train, send, mix."""
         models = [world.initial_model() for _ in world.clients]
         for round in range(self.rounds):
-            try:
-                met = await train_and_meet(world, self.neighbours.draw(world, round), models, self.local)
-            except Dropped:  # nobody is left
-                return
+            await somebody(world, round, self.rounds)
+            met = await train_and_meet(world, self.neighbours.draw(world, round), models, self.local)
             trained = met.scored(models)
             for client, row in shares(self.neighbours, world, round, met).items():
                 models[client] = mixed(row, met.heard[client])

@@ -15,11 +15,12 @@ from paceline.algorithms.base import (
     Dropped,
     Model,
     Progress,
+    Traits,
     World,
     combine,
     count_rejected,
     require,
-    train_when_back,
+    somebody,
 )
 from paceline.learn.recipe import LocalSGD
 
@@ -38,44 +39,63 @@ class DGA:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
 
+    def traits(self, clients: int) -> Traits:
+        """The average is of all devices."""
+        return Traits(
+            rounds=self.rounds, local=self.local, absence="wait", needs_public=self.aggregation.needs_public
+        )
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The server's model is the sum of all averages; every device is ahead of it by its own extra steps."""
         model = world.initial_model()
+        held = dict.fromkeys(world.clients, model)
+        """The server's model as each device has it."""
         ahead: dict[int, Model] = {}
-        for _ in range(self.rounds):
-            begin = [self.train(world, device, model, ahead.get(device)) for device in world.clients]
+        for done in range(self.rounds):
+            await somebody(world, done, self.rounds)
+            begin = [self.train(world, device, model, held, ahead.get(device)) for device in world.clients]
             trained = dict(zip(world.clients, await world.gather(begin), strict=True))
             there = {device: own for device, own in trained.items() if own is not None}
             # From here on transfers, server and extra training run side by side.
-            branches: list[Any] = [self.exchange(world, model, there)]
+            starts = {device: combine([(1.0, held[device]), (1.0, own)]) for device, own in there.items()}
+            branches: list[Any] = [self.exchange(world, model, there, held)]
             if self.extra:
-                branches += [
-                    self.go_on(world, device, combine([(1.0, model), (1.0, own)])) for device, own in there.items()
-                ]
+                branches += [self.go_on(world, device, start) for device, start in starts.items()]
             model, *further = await world.gather(branches)
             ahead = {device: one for device, one in zip(there, further, strict=False) if one is not None}
             yield Progress(model, {"uploads": len(there)})
 
-    async def train(self, world: World, device: int, model: Model, ahead: Model | None) -> Model | None:
-        """From the corrected model, w = server's model + own extra steps; all own movement since the last upload."""
-        start = model if ahead is None else combine([(1.0, model), (1.0, ahead)])
+    async def train(
+        self, world: World, device: int, model: Model, held: dict[int, Model], ahead: Model | None
+    ) -> Model | None:
+        """From the corrected model, w = server's model + own extra steps; all own movement since the last upload.
+
+        A device that missed the last average gets it first, and its extra steps are lost.
+        """
         try:
-            return combine([(1.0, await train_when_back(world, device, start, self.local)), (-1.0, model)])
+            if device not in held:
+                held[device], ahead = await world.send(model, world.server, device), None
+            base = held[device]
+            start = base if ahead is None else combine([(1.0, base), (1.0, ahead)])
+            return combine([(1.0, await world.train(device, start, self.local)), (-1.0, base)])
         except Dropped:
             return None
 
-    async def exchange(self, world: World, model: Model, updates: dict[int, Model]) -> Model:
+    async def exchange(self, world: World, model: Model, updates: dict[int, Model], held: dict[int, Model]) -> Model:
         """All updates up, the server's work, the average down."""
         sent = await self.all_of(world, [self.upload(world, device, update) for device, update in updates.items()])
         arrived = {device: one for device, one in zip(updates, sent, strict=True) if one is not None}
-        await world.work(world.server, self.aggregation.flops(world, model, len(arrived)))
+        flops = self.aggregation.flops(world, model, len(arrived))
         for _ in arrived:  # each is added to the model that it was measured from
-            world.record("staleness", 0)
+            world.log.count("staleness", 0)
         if arrived:
             updates_in = [*arrived.values()]
             centre = self.aggregation.centre(world, model, updates_in, count_rejected(world, [*arrived]))
             model = combine([(1.0, model), (len(arrived) / len(world.clients), centre)])
-        await self.all_of(world, [self.download(world, device, model) for device in updates])
+        model = await world.work(world.server, flops, model)
+        for device in held.keys() - updates.keys():  # it was left out, and misses the average
+            del held[device]
+        await self.all_of(world, [self.download(world, device, model, held) for device in updates])
         return model
 
     async def all_of(self, world: World, transfers: list[Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -92,12 +112,12 @@ class DGA:
         except Dropped:
             return None
 
-    async def download(self, world: World, device: int, model: Model) -> None:
-        """The average, unless the device is gone."""
+    async def download(self, world: World, device: int, model: Model, held: dict[int, Model]) -> None:
+        """The average; a device that misses it has no right to go on from the old one."""
         try:
-            await world.send(model, world.server, device)
+            held[device] = await world.send(model, world.server, device)
         except Dropped:
-            return
+            held.pop(device, None)
 
     async def go_on(self, world: World, device: int, model: Model) -> Model | None:
         """One more visit meanwhile: the movement it makes."""

@@ -10,7 +10,17 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 from paceline.algorithms.aggregate import Aggregation
-from paceline.algorithms.base import Dropped, Model, Progress, World, draw_clients, mean, require
+from paceline.algorithms.base import (
+    Dropped,
+    Model,
+    Progress,
+    Traits,
+    World,
+    draw_clients,
+    mean,
+    require,
+    somebody,
+)
 from paceline.algorithms.gossip import rival_recipe
 from paceline.learn.recipe import LocalSGD
 
@@ -36,20 +46,21 @@ class Ditto:
             f"participants is {self.participants}; with {clients} clients wanted 1 to {clients}",
         )
 
+    def traits(self, clients: int) -> Traits:
+        """Whoever leaves is not waited for."""
+        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """FedAvg for the global model; personal models go along."""
         model = world.initial_model()
         personal = [model for _ in world.clients]
         for round in range(self.rounds):
-            try:
-                await world.reach(*world.clients)
-            except Dropped:  # nobody is left
-                return
+            await somebody(world, round, self.rounds)
             drawn = draw_clients(world, self.participants, "ditto", "draw", round)
             answers = await world.gather(self.visit(world, client, model, personal) for client in drawn)
             uploads = [answer for answer in answers if answer is not None]
-            await world.work(world.server, Aggregation().flops(world, model, len(uploads)))
-            model = mean(uploads) if uploads else model
+            flops = Aggregation().flops(world, model, len(uploads))
+            model = await world.work(world.server, flops, mean(uploads) if uploads else model)
             yield Progress(list(personal), {"uploads": len(uploads)}, {"global": model})
 
     async def visit(self, world: World, client: int, model: Model, personal: list[Model]) -> Model | None:

@@ -1,17 +1,18 @@
 """Decentralised parallel SGD: no server; every client averages with its neighbours (Lian et al., NeurIPS 2017).
 
 In every round each client trains, sends its model to its neighbours and mixes theirs into it. As in P-FedAvg it waits
-for its neighbours only; a client that has gone for good is left out, and the others weigh anew.
+for its neighbours only; a client that has gone for good is left out, and the others weigh anew. Where the rule for
+absence does not wait for a client that is away, the others do these rounds without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.base import Dropped, Model, Progress, World, mean, require, train_when_back
+from paceline.algorithms.base import Dropped, Model, Progress, Traits, World, deserted, mean, require
 from paceline.algorithms.overlay import Overlay
-from paceline.errors import SettingError, SiteError, nearest
+from paceline.errors import SettingError, nearest
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph
 
@@ -27,8 +28,6 @@ class DPSGD:
     weights: str = "metropolis"
     """Mixing weights: metropolis (a third each on a ring), optimal, constant, uniform, random."""
     local: LocalSGD = field(default_factory=LocalSGD)
-
-    outlives_servers = True
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
@@ -50,9 +49,9 @@ class DPSGD:
         """The mixing matrix of a graph or of what is left of it."""
         return make_mixing(graph, self.weights)
 
-    def parties(self, clients: int) -> tuple[int, Collection[tuple[int, int]] | None]:
-        """There is no server that could fail."""
-        return 0, ()
+    def traits(self, clients: int) -> Traits:
+        """There is no server that could fail; every average needs all neighbours."""
+        return Traits(rounds=self.rounds, local=self.local, absence="wait", servers=0, outlives_servers=True)
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Clients run by themselves; when the last of them has done a round, that is progress."""
@@ -64,16 +63,27 @@ class DPSGD:
         for round in range(self.rounds):
             models = await overlay.completed(round)
             if not models:
-                raise SiteError(f"no client is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
+                raise deserted(world, round, self.rounds)
             yield Progress(mean([*models.values()]), {"clients": len(models)})
 
     async def peer(self, world: World, overlay: Overlay, client: int, model: Model) -> None:
         """One client, round by round, until the end or until it has gone for good."""
-        for round in range(self.rounds):
+        while (round := overlay.rounds[client]) < self.rounds:
             world.enter(round)
             try:
-                trained = await train_when_back(world, client, model, self.local)
+                trained = await world.train(client, model, self.local)
                 model = await overlay.mix(client, round, trained)
-            except Dropped:
-                overlay.lose(client)
-                return
+            except Dropped as dropped:
+                if dropped.gone or not await self.back(world, overlay, client):
+                    overlay.lose(client)
+                    return
+
+    async def back(self, world: World, overlay: Overlay, client: int) -> bool:
+        """The others go on without a client until it is back, in the round that they have come to by then."""
+        overlay.step_out(client)
+        try:
+            await world.presence.reach(client)
+        except Dropped:
+            return False
+        overlay.step_in(client)
+        return True

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from paceline.algorithms.base import Progress, World, combine, require
+from paceline.algorithms.base import Progress, Traits, World, combine, require
 from paceline.algorithms.pool import check_pool, start_pool
 from paceline.errors import nearest
 from paceline.learn.recipe import LocalSGD
@@ -37,13 +37,17 @@ class FedAsync:
         known = ("constant", "polynomial", "hinge")
         require(self.staleness in known, f"staleness is {self.staleness!r}; {nearest(self.staleness, known)}")
 
+    def traits(self, clients: int) -> Traits:
+        """Whoever leaves is replaced."""
+        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The updater: x_t = (1 - α_t) x_{t-1} + α_t x_new, with α_t = α s(t - τ)."""
-        server = start_pool(world, self.concurrency, self.local)
+        server = start_pool(world, self.concurrency, self.local, self.rounds)
         for _ in range(self.rounds):
             update = await server.inbox.get()
             staleness = server.version - update.version
-            world.record("staleness", staleness)
+            world.log.count("staleness", staleness)
             alpha = self.mixing * self.weight(staleness)
             server.replace(combine([(1.0 - alpha, server.model), (alpha, update.trained)]))
             yield Progress(server.model, {"staleness": staleness})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.base import Progress, World, combine, require
+from paceline.algorithms.base import Progress, Traits, World, combine, require
 from paceline.algorithms.pool import check_pool, start_pool
 from paceline.learn.recipe import LocalSGD
 
@@ -28,14 +28,18 @@ class FedBuff:
         check_pool(self.rounds, self.concurrency, clients)
         require(self.buffer >= 1, f"buffer is {self.buffer}; it must be 1 or more")
 
+    def traits(self, clients: int) -> Traits:
+        """Whoever leaves is replaced."""
+        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The server: take K updates, move by their mean, each weighted by its staleness."""
-        server = start_pool(world, self.concurrency, self.local)
+        server = start_pool(world, self.concurrency, self.local, self.rounds)
         for _ in range(self.rounds):
             updates = [await server.inbox.get() for _ in range(self.buffer)]
             staleness = [server.version - update.version for update in updates]
             for late in staleness:
-                world.record("staleness", late)
+                world.log.count("staleness", late)
             moves = [
                 (update.trained - update.start) * (self.server_lr * weight(late) / self.buffer)
                 for update, late in zip(updates, staleness, strict=True)

@@ -11,7 +11,18 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from paceline.algorithms.aggregate import distillation_flops, distilled
-from paceline.algorithms.base import Dropped, Model, Progress, World, draw_clients, mean, require, visit
+from paceline.algorithms.base import (
+    Dropped,
+    Model,
+    Progress,
+    Traits,
+    World,
+    draw_clients,
+    mean,
+    require,
+    somebody,
+    visit,
+)
 from paceline.learn.distillation import Distillation
 from paceline.learn.recipe import LocalSGD
 
@@ -27,12 +38,16 @@ class FedDF:
     distillation: Distillation = field(default_factory=Distillation)
     teach: bool = True
     """Without it every architecture averages its own devices and learns from nobody else: each alone."""
-    mixes_architectures: bool = field(default=True, init=False)
 
-    @property
-    def needs_public(self) -> bool:
-        """Whether it needs samples at the server."""
-        return self.teach
+    def traits(self, clients: int) -> Traits:
+        """Whoever leaves is not waited for."""
+        return Traits(
+            rounds=self.rounds,
+            local=self.local,
+            absence="skip",
+            mixes_architectures=True,
+            needs_public=self.teach,
+        )
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
@@ -44,13 +59,15 @@ class FedDF:
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Train, average by kind, distil."""
-        students = [world.initial_model(kind) for kind in range(world.kinds)]
+        students = [world.initial_model(kind) for kind in range(world.learning.kinds)]
         for r in range(self.rounds):
+            await somebody(world, r, self.rounds)
             chosen = draw_clients(world, self.participants, "cohort", r)
             arrived = await world.gather(
-                self.upload(world, client, students[world.kind(client)]) for client in chosen
+                self.upload(world, client, students[world.learning.kind(client)]) for client in chosen
             )
-            uploads = [(world.kind(c), model) for c, model in zip(chosen, arrived, strict=True) if model is not None]
+            kinds = map(world.learning.kind, chosen)
+            uploads = [(kind, model) for kind, model in zip(kinds, arrived, strict=True) if model is not None]
             if uploads:
                 students = [await self.student(world, kind, old, uploads) for kind, old in enumerate(students)]
             others = {f"{k + 1}_{student.space.name}": student for k, student in enumerate(students[1:], start=1)}
@@ -71,5 +88,5 @@ class FedDF:
             return start
         teachers = [model for _, model in uploads]
         spaces = [teacher.space for teacher in teachers]
-        await world.work(world.server, distillation_flops(world, old.space, spaces, self.distillation))
-        return distilled(world, start, teachers, self.distillation)
+        flops = distillation_flops(world, old.space, spaces, self.distillation)
+        return await world.work(world.server, flops, distilled(world, start, teachers, self.distillation))

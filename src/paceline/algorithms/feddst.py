@@ -23,7 +23,18 @@ import torch
 from torch import Tensor
 
 from paceline.algorithms.aggregate import Aggregation
-from paceline.algorithms.base import Dropped, Model, Progress, World, apply, by_rows, draw_clients, packed, require
+from paceline.algorithms.base import (
+    Dropped,
+    Model,
+    Progress,
+    Traits,
+    World,
+    apply,
+    by_rows,
+    draw_clients,
+    require,
+    somebody,
+)
 from paceline.algorithms.gossip import noise, rival_recipe
 from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, masked
 from paceline.learn.recipe import LocalSGD
@@ -80,6 +91,10 @@ class FedDST:
         require(0 <= self.sparsity < 1, f"sparsity is {self.sparsity}; wanted a share of zeros from 0 to below 1")
         require(0 <= self.fraction <= 1, f"fraction is {self.fraction}; wanted a share from 0 to 1")
 
+    def traits(self, clients: int) -> Traits:
+        """Whoever leaves is not waited for."""
+        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+
     def moved(self, round: int) -> float:
         """The share of weights that this round moves; 0 in most."""
         last = max(1, self.rounds // 2) if self.last is None else self.last
@@ -92,20 +107,19 @@ class FedDST:
             world, density=1.0 - self.sparsity, spread=self.spread, same_masks=True, accounting=self.accounting
         )
         peer = swarm.peers[0]
-        known: dict[int, int] = {}
+        known: dict[int, tuple[int, Model]] = {}
+        """Which mask each client has, and that mask."""
         for round in range(self.rounds):
-            try:
-                await world.reach(*world.clients)
-            except Dropped:  # nobody is left
-                return
+            await somebody(world, round, self.rounds)
             drawn = draw_clients(world, self.participants, "feddst", "draw", round)
             share = self.moved(round)
             answers = await world.gather(self.visit(world, swarm, client, peer, share, known) for client in drawn)
             updates = [answer for answer in answers if answer is not None]
-            await world.work(world.server, self.server_flops(world, peer, len(updates), moved=share > 0))
+            flops = self.server_flops(world, peer, len(updates), moved=share > 0)
             if updates:
                 ties = int(world.stream("feddst", "ties", round).integers(2**63)) if share else None
                 peer = aggregate(peer, updates, swarm.slots, ties)
+            peer = replace(peer, weights=await world.work(world.server, flops, peer.weights))
             yield Progress(peer.weights, {"uploads": len(updates), "sparsity": swarm.sparsity(peer.counts)})
 
     def server_flops(self, world: World, peer: Peer, uploads: int, *, moved: bool) -> float:
@@ -116,16 +130,25 @@ class FedDST:
         return Aggregation().flops(world, peer.weights, uploads * (2 if moved else 1))
 
     async def visit(
-        self, world: World, swarm: Swarm, client: int, peer: Peer, share: float, known: dict[int, int]
+        self,
+        world: World,
+        swarm: Swarm,
+        client: int,
+        peer: Peer,
+        share: float,
+        known: dict[int, tuple[int, Model]],
     ) -> Update | None:
         """Download, train, upload; masks travel where they are news. A client that leaves is not waited for."""
-        size = swarm.size(peer.counts, changed=known.get(client) != peer.version)
+        version, mask = known.get(client, (-1, peer.mask))
+        down = swarm.parcel(peer.weights, peer.mask, peer.counts, changed=version != peer.version)
         try:
-            start = await world.send(packed(peer.weights, size), world.server, client)
-            known[client] = peer.version
-            weights, mask = await self.train(world, swarm, client, replace(peer, weights=start), share)
-            size = swarm.size(peer.counts, changed=share > 0)
-            return Update(await world.send(packed(weights, size), client, world.server), mask, world.samples(client))
+            start, *masks = await world.send_all(down, world.server, client)
+            known[client] = peer.version, masks[0] if masks else mask
+            here = replace(peer, weights=start, mask=known[client][1])
+            weights, mask = await self.train(world, swarm, client, here, share)
+            up = swarm.parcel(weights, mask, peer.counts, changed=share > 0)
+            arrived, *masks = await world.send_all(up, client, world.server)
+            return Update(arrived, masks[0] if masks else peer.mask, world.samples(client))
         except Dropped:
             return None
 
@@ -133,10 +156,11 @@ class FedDST:
         """Local training, its mask moved on the way where it is time for that; the weights and their mask."""
         flops = swarm.flops(peer.counts)
         first, rest = self.parts(share)
-        weights = await world.train(client, peer.weights, first, mask=peer.mask, flops=flops)
         if not share:
-            return weights, peer.mask
-        slope = await world.gradient(client, weights, self.local)
+            return await world.train(client, peer.weights, first, mask=peer.mask, flops=flops), peer.mask
+        weights, slope = await world.learning.train_then_gradient(
+            client, peer.weights, first, at=lambda trained: trained, mask=peer.mask, flops=flops
+        )
         mask = by_rows(rigl, weights, peer.mask, slope, slots=swarm.slots, fraction=share)
         weights = masked(weights, mask)
         if rest is not None:

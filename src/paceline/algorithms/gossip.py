@@ -1,7 +1,7 @@
 """What the rivals of DA-DPFL without a server share: a round of meeting one's neighbours, and mixing by weights.
 
 In a round every client trains and sends to those who hear it, as soon as it is done; the round ends when all has
-arrived. Whoever is away, or leaves while it trains, is left out of that round and keeps its model. Models are scored
+arrived. Whoever drops out is left out of that round and keeps its model. Models are scored
 after local training and before mixing, as the reference code does (section 3.4): a ``Progress`` has what was trained.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, World, combine, transferred
+from paceline.algorithms.base import Dropped, Model, World, combine
 from paceline.learn.noise import mix as mix_key
 from paceline.learn.noise import uniform
 from paceline.learn.recipe import LocalSGD
@@ -55,12 +55,8 @@ class Meeting:
         return [self.trained.get(client, model) for client, model in enumerate(models)]
 
 
-async def meet(world: World, hears: Neighbours, train: Train, pack: Pack, *, wait: bool = False) -> Meeting:
-    """All clients train, and send to those who hear them; a barrier. ``Dropped`` if nobody is left.
-
-    With ``wait``, whoever is away is waited for: only those who have gone for good are left out.
-    """
-    await world.reach(*world.clients)
+async def meet(world: World, hears: Neighbours, train: Train, pack: Pack) -> Meeting:
+    """All clients train, and send to those who hear them; a barrier."""
     trained: dict[int, Model] = {}
     heard: dict[int, dict[int, Model]] = {client: {} for client in world.clients}
     listeners = heard_by(hears)
@@ -75,16 +71,16 @@ async def meet(world: World, hears: Neighbours, train: Train, pack: Pack, *, wai
 
         async def give(other: int) -> None:
             nonlocal gone
-            if gone or (not wait and not world.online(other)):
+            if gone:
                 return
             try:
                 heard[other][client] = await world.send(parcel, client, other)
             except Dropped as lost:
                 gone = gone or lost.site == client
 
-        await transferred(world, (give(other) for other in listeners[client]))
+        await world.transfers(give(other) for other in listeners[client])
 
-    await world.gather(peer(client) for client in world.clients if wait or world.online(client))
+    await world.gather(peer(client) for client in world.clients)
     order = sorted(trained)
     return Meeting({client: trained[client] for client in order}, {client: heard[client] for client in order})
 

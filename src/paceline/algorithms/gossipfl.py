@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, Progress, World, by_rows, packed, require
+from paceline.algorithms.base import Model, Progress, Traits, World, by_rows, packed, require, somebody
 from paceline.algorithms.gossip import Meeting, equal_shares, mixed, noise, rival_recipe, train_and_meet
 from paceline.algorithms.neighbourhoods import matching
 from paceline.learn.recipe import LocalSGD
@@ -32,23 +32,23 @@ class GossipFL:
     covers is off by a share of about 1/sqrt(weights)."""
     local: LocalSGD = field(default_factory=rival_recipe)
 
-    outlives_servers = True
-
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         require(2 <= self.group <= clients, f"group is {self.group}; with {clients} clients wanted 2 to {clients}")
         require(0 < self.density <= 1, f"density is {self.density}; wanted a share above 0 and at most 1")
 
+    def traits(self, clients: int) -> Traits:
+        """There is no server; whoever is away is left out of the round."""
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", servers=0, outlives_servers=True)
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Train, meet, average under the mask."""
         models = [world.initial_model() for _ in world.clients]
         for round in range(self.rounds):
             groups = self.groups(world, round)
-            try:
-                met = await self.meet(world, groups, models)
-            except Dropped:  # nobody is left
-                return
+            await somebody(world, round, self.rounds)
+            met = await self.meet(world, groups, models)
             trained = met.scored(models)
             key = int(world.stream("gossipfl", "mask", round).integers(2**63))
             models = self.average(met, trained, key)

@@ -6,11 +6,23 @@ aggregations (``partial``) the cloud averages the edge servers' models. All wait
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from paceline.algorithms.base import Dropped, Model, Progress, World, combine, draw_clients, require, visit
+from paceline.algorithms.base import (
+    Dropped,
+    Event,
+    Model,
+    Progress,
+    Traits,
+    World,
+    combine,
+    draw_clients,
+    require,
+    somebody,
+    visit,
+)
 from paceline.algorithms.homes import Homes, Layout
 from paceline.errors import SiteError
 from paceline.learn.recipe import LocalSGD
@@ -37,8 +49,6 @@ class HierFAVG:
     """Which clients an edge server has: every M-th, or one block."""
     local: LocalSGD = field(default_factory=LocalSGD)
 
-    outlives_servers = True
-
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         for name in ("rounds", "servers", "partial"):
@@ -56,9 +66,16 @@ class HierFAVG:
         """The cloud's site, after those of the edge servers."""
         return -1 - self.servers
 
-    def parties(self, clients: int) -> tuple[int, Collection[tuple[int, int]] | None]:
-        """Edge servers and the cloud, and the links that may fail."""
-        return self.servers + 1, {(k + 1, self.servers + 1) for k in range(self.servers)}
+    def traits(self, clients: int) -> Traits:
+        """Edge servers, the cloud and the links between them may fail."""
+        return Traits(
+            rounds=self.rounds,
+            local=self.local,
+            absence="skip",
+            servers=self.servers + 1,
+            links={(k + 1, self.servers + 1) for k in range(self.servers)},
+            outlives_servers=True,
+        )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The cloud: send out, wait for all edge servers, average."""
@@ -71,6 +88,7 @@ class HierFAVG:
             world.spawn(self.watch(world, homes, living, server, -1 - server))
             world.spawn(self.watch(world, homes, living, server, -1 - server, self.cloud))
         for round in range(self.rounds):
+            await somebody(world, round, self.rounds)
             answers = await world.gather(self.edge(world, homes, server, round, model) for server in sorted(living))
             came = [answer for answer in answers if answer is not None]
             if not came:
@@ -81,17 +99,23 @@ class HierFAVG:
 
     async def watch(self, world: World, homes: Homes, living: set[int], server: int, *sites: int) -> None:
         """An edge server is lost when it fails, or its link to the cloud."""
-        await world.breakdown(*sites)
+        await world.failures.breakdown(*sites)
         if server in living:
             living.discard(server)
-            what = (
-                f"server {server + 1}" if len(sites) == 1 else f"the link between server {server + 1} and the cloud"
+            alone = len(sites) == 1
+            what = f"server {server + 1}" if alone else f"the link between server {server + 1} and the cloud"
+            world.log.tell(
+                Event(
+                    kind="failure",
+                    text=f"{what} has failed; its {len(homes.of(server))} clients are left out",
+                    sites=sites,
+                    name=what if alone else f"link {server + 1}-{self.servers + 1}",
+                )
             )
-            world.note(f"{what} has failed; its {len(homes.of(server))} clients are left out")
 
     async def watch_cloud(self, world: World) -> None:
         """The run ends with the cloud."""
-        await world.breakdown(self.cloud)
+        await world.failures.breakdown(self.cloud)
         raise SiteError(f"the cloud, server {-self.cloud}, failed at t={world.now():g} s: nothing goes on without it")
 
     async def edge(

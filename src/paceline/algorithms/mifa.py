@@ -14,12 +14,12 @@ from paceline.algorithms.base import (
     Dropped,
     Model,
     Progress,
+    Traits,
     World,
     combine,
     count_rejected,
     require,
-    train_once,
-    train_when_back,
+    somebody,
 )
 from paceline.learn.recipe import LocalSGD
 
@@ -36,35 +36,54 @@ class MIFA:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
 
+    def traits(self, clients: int) -> Traits:
+        """Nobody is waited for, but in the first round."""
+        return Traits(
+            rounds=self.rounds, local=self.local, absence="skip", needs_public=self.aggregation.needs_public
+        )
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Every round the mean over all devices of each one's last update is added."""
         model = world.initial_model()
         memory: dict[int, tuple[Model, int]] = {}
         for r in range(self.rounds):
-            try:
-                await world.reach(*world.clients)
-            except Dropped:  # nobody is left
-                return
-            there = [device for device in world.clients if not memory or world.online(device)]
-            arrived = await world.gather(self.visit(world, device, model, wait=not memory) for device in there)
+            await somebody(world, r, self.rounds)
+            there = [device for device in world.clients if not memory or world.presence.online(device)]
+            arrived = await world.gather(self.visit(world, device, model, first=not memory) for device in there)
             for device, update in zip(there, arrived, strict=True):
                 if update is not None:
                     memory[device] = (update, r)
             for _, born in memory.values():
-                world.record("staleness", r - born)
-            await world.work(world.server, self.aggregation.flops(world, model, len(memory)))
+                world.log.count("staleness", r - born)
+            flops = self.aggregation.flops(world, model, len(memory))
             if memory:
                 updates = [update for update, _ in memory.values()]
                 centre = self.aggregation.centre(world, model, updates, count_rejected(world, [*memory]))
                 model = combine([(1.0, model), (1.0, centre)])
+            model = await world.work(world.server, flops, model)
             yield Progress(model, {"uploads": sum(update is not None for update in arrived)})
 
-    async def visit(self, world: World, device: int, model: Model, wait: bool) -> Model | None:
-        """An update of a device, or nothing if it went away and is not waited for."""
+    async def visit(self, world: World, device: int, model: Model, first: bool) -> Model | None:
+        """An update of a device, or nothing if it went away; in the first round it is waited for until it is back."""
         try:
+            if first:
+                await world.presence.reach(device)
             received = await world.send(model, world.server, device)
-            train = train_when_back if wait else train_once
-            trained = await train(world, device, received, self.local)
+            trained = await (self.insist(world, device, received) if first else self.train(world, device, received))
             return await world.send(trained - received, device, world.server)
         except Dropped:
             return None
+
+    async def train(self, world: World, device: int, model: Model) -> Model:
+        """Local training."""
+        return await world.train(device, model, self.local)
+
+    async def insist(self, world: World, device: int, model: Model) -> Model:
+        """Local training, begun again whenever the device is back."""
+        while True:
+            try:
+                return await self.train(world, device, model)
+            except Dropped as dropped:
+                if dropped.gone:
+                    raise
+                await world.presence.reach(device)

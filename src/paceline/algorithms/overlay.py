@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from paceline.algorithms.base import Dropped, Model, World, combine
+from paceline.algorithms.base import Dropped, Event, Model, World, combine
 from paceline.topology import Graph, Mixing, consensus_rate, weigh_parts
 
 Weigh = Callable[[Graph], Mixing]
@@ -41,6 +41,8 @@ class Overlay:
         self.world = world
         self.sites = sites
         self.living = set(range(graph.nodes))
+        self.away: set[int] = set()
+        """Nodes of these that the others do not wait for at present."""
         self.rounds = [0] * graph.nodes
         """The round that each node is in, not mixed yet."""
         self.on_loss: Callable[[int], str] = lambda node: ""
@@ -62,7 +64,7 @@ class Overlay:
         """What is left of the links; nodes that failed have none."""
         return self._plans[-1].mixing.graph
 
-    # -- one round of one node ------------------------------------------------------------------------------------
+    # -- one round of one node -------------------------------------------------------------------------------------
 
     async def mix(self, node: int, round: int, own: Model) -> Model:
         """PF-5: send to the neighbours, wait for theirs, average; ``Dropped`` if this node fails meanwhile."""
@@ -81,19 +83,28 @@ class Overlay:
         return mixed
 
     async def completed(self, round: int) -> Mapping[int, Model]:
-        """The models of all nodes that live when the last of them has mixed this round; empty if none is left."""
-        while any(self.rounds[node] <= round for node in self.living):
+        """All that living nodes have mixed in this round, once the last of them has; empty if none is left."""
+        while self.living and self._incomplete(round):
             self._change = self._change or asyncio.get_running_loop().create_future()
             await self._change
         self._forget(round)
         models = self._mixed.pop(round, {})
-        return {node: models[node] for node in sorted(self.living)}
+        return {node: models[node] for node in sorted(self.living) if node in models}
+
+    def _incomplete(self, round: int) -> bool:
+        """Whether somebody who is there has not mixed this round, or nobody has done it at all."""
+        behind = any(self.rounds[node] <= round for node in self.living - self.away)
+        return behind or not self._mixed.get(round, {}).keys() & self.living
 
     def _missing(self, node: int, round: int) -> int | None:
         """A neighbour that has not sent yet; the plan may have changed while others were waited for."""
         for other in self._plan(round).mixing.graph.neighbours[node]:
-            if not self._slot(node, other, round).done():
-                return other
+            if self._slot(node, other, round).done():
+                continue
+            if other in self.away and self.rounds[other] <= round:
+                self._without(node, other, round)
+                continue
+            return other
         return None
 
     def _average(self, node: int, round: int, own: Model) -> Model:
@@ -112,11 +123,44 @@ class Overlay:
     async def _deliver(self, node: int, other: int, round: int, model: Model) -> None:
         try:
             arrived = await self.world.send(model, self.sites[node], self.sites[other], waits=False)
-        except Dropped:  # who waits for it has been told
+        except Dropped as dropped:
+            self._undelivered(node, other, round, dropped)
             return
         self._settle(other, node, round, arrived)
 
-    # -- slots ----------------------------------------------------------------------------------------------------
+    def _undelivered(self, node: int, other: int, round: int, dropped: Dropped) -> None:
+        """One of both was away, or they never meet; who waits for a server or a link that failed has been told."""
+        if dropped.reason in ("failed", "severed") or not self.living >= {node, other}:
+            return
+        if dropped.gone:
+            self.cut(node, other)
+        else:
+            self._settle_link(node, other, round)
+
+    # -- nodes that are away ---------------------------------------------------------------------------------------
+
+    def step_out(self, node: int) -> None:
+        """A node is away: from its present round on nobody waits for it."""
+        self.away.add(node)
+        self._wake(lambda target, source, round: source == node and round >= self.rounds[node])
+        self._changed()
+
+    def step_in(self, node: int) -> None:
+        """It is back, and goes on in the round that its neighbours have come to; what it missed is given up."""
+        self.away.discard(node)
+        others = self.graph.neighbours[node]
+        missed, self.rounds[node] = self.rounds[node], max([self.rounds[node], *(self.rounds[k] for k in others)])
+        for round in range(missed, self.rounds[node]):
+            for other in others:
+                self._without(node, other, round)
+        self._changed()
+
+    def _without(self, node: int, other: int, round: int) -> None:
+        """Neither of both uses what the other has in this round."""
+        self._give_up(node, other, round)
+        self._give_up(other, node, round)
+
+    # -- slots -----------------------------------------------------------------------------------------------------
 
     def _slot(self, target: int, source: int, round: int) -> asyncio.Future[Model | None]:
         key = (target, source, round)
@@ -148,10 +192,10 @@ class Overlay:
             self._change.set_result(None)
         self._change = None
 
-    # -- failures ---------------------------------------------------------------------------------------------------
+    # -- failures --------------------------------------------------------------------------------------------------
 
     def _watch(self, graph: Graph) -> None:
-        if not self.world.breakable:
+        if not self.world.failures.possible:
             return
         for node in range(graph.nodes):
             self.world.spawn(self._watch_node(node))
@@ -159,11 +203,11 @@ class Overlay:
             self.world.spawn(self._watch_link(i, j))
 
     async def _watch_node(self, node: int) -> None:
-        await self.world.breakdown(self.sites[node])
+        await self.world.failures.breakdown(self.sites[node])
         self.lose(node)
 
     async def _watch_link(self, one: int, other: int) -> None:
-        await self.world.breakdown(self.sites[one], self.sites[other])
+        await self.world.failures.breakdown(self.sites[one], self.sites[other])
         if self.living >= {one, other}:
             self.cut(one, other)
 
@@ -179,7 +223,7 @@ class Overlay:
                 self._settle(other, node, round, None)
         self._wake(lambda target, source, round: node in (target, source))
         self._changed()
-        self._tell(f"{self._name(node)} has failed", first, self.on_loss(node))
+        self._tell(self._name(node), (node,), first, self.on_loss(node))
 
     def cut(self, one: int, other: int) -> None:
         """A link between two living nodes has failed."""
@@ -189,7 +233,7 @@ class Overlay:
         for round in range(min(self.rounds[one], self.rounds[other]), first):
             self._settle_link(one, other, round)
         self._wake(lambda target, source, round: {target, source} == {one, other} and round >= first)
-        self._tell(f"the link between {self._name(one)} and {self._name(other)} has failed", first)
+        self._tell(f"the link between {self._name(one)} and {self._name(other)}", (one, other), first)
 
     def _wake(self, concerns: Callable[[int, int, int], bool]) -> None:
         """Whoever waits for something that these failures concern waits no longer, and finds out what is."""
@@ -200,8 +244,7 @@ class Overlay:
         """A round that was planned with a link that is gone: both ends use it, or neither."""
         done = self.rounds[one] > round, self.rounds[other] > round
         if not any(done):
-            self._give_up(one, other, round)
-            self._give_up(other, one, round)
+            self._without(one, other, round)
         elif not all(done):
             ahead, behind = (one, other) if done[0] else (other, one)
             if behind not in self.rows[round][ahead]:  # it had given it up
@@ -219,7 +262,10 @@ class Overlay:
                 return
             try:
                 model = await self.world.send(model, self.sites[at], self.sites[path[1]], waits=False)
-            except Dropped:
+            except Dropped as dropped:
+                if dropped.reason not in ("failed", "severed"):  # somebody on the way is away
+                    self._settle(target, source, round, None)
+                    return
                 await self.world.settled()  # until this failure is known here, too
                 at = at if at in self.living else source
                 continue
@@ -240,13 +286,16 @@ class Overlay:
         if node not in self.living:
             raise Dropped(self.sites[node], self.world.now())
 
-    def _tell(self, what: str, first: int, more: str = "") -> None:
+    def _tell(self, what: str, nodes: tuple[int, ...], first: int, more: str = "") -> None:
         parts = [part for part in self.graph.components if set(part) <= self.living]
-        text = f"{what}; new weights from round {first + 1}{more}"
+        text = f"{what} has failed; new weights from round {first + 1}{more}"
         if len(parts) > 1:
             names = " and ".join("{" + ", ".join(map(self._name, part)) + "}" for part in parts)
             text += f"; the overlay has fallen apart into {names}, which cannot agree any more"
-        self.world.note(text, nodes=len(self.living), parts=len(parts), p=self._rate())
+        sites = tuple(self.sites[node] for node in nodes)
+        short = what if len(nodes) == 1 else "link " + "-".join(str(abs(site)) for site in sites)
+        figures = {"nodes": len(self.living), "parts": len(parts), "p": self._rate()}
+        self.world.log.tell(Event(kind="failure", text=text, sites=sites, name=short, figures=figures))
 
     def _name(self, node: int) -> str:
         site, names = self.sites[node], self._plans[0].mixing.graph.names

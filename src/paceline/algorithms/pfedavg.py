@@ -8,12 +8,24 @@ link fails, the others go on (``overlay``), and its clients go to the nearest se
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
-from paceline.algorithms.base import Dropped, Model, Progress, World, combine, draw_clients, mean, require, visit
+from paceline.algorithms.base import (
+    Dropped,
+    Model,
+    Progress,
+    Traits,
+    World,
+    combine,
+    draw_clients,
+    mean,
+    require,
+    somebody,
+    visit,
+)
 from paceline.algorithms.homes import Homes, Layout
 from paceline.algorithms.overlay import Overlay
 from paceline.errors import SettingError, SiteError, nearest
@@ -45,8 +57,6 @@ class PFedAvg:
     """Which clients a server has: every M-th, or one block (neighbouring clients share a server)."""
     local: LocalSGD = field(default_factory=LocalSGD)
 
-    outlives_servers = True
-
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
@@ -77,11 +87,18 @@ class PFedAvg:
         """The mixing matrix of a graph or of what is left of it."""
         return make_mixing(graph, self.weights, signed=self.signed)
 
-    def parties(self, clients: int) -> tuple[int, Collection[tuple[int, int]] | None]:
-        """How many servers there are, and the links between them that may fail (None: whichever are drawn)."""
+    def traits(self, clients: int) -> Traits:
+        """Servers and links may fail; of a drawn overlay, links are not known before the run."""
         graph = self.graph(0)
         drawn = self.graph(1).edges != graph.edges
-        return graph.nodes, None if drawn else {(i + 1, j + 1) for i, j in graph.edges}
+        return Traits(
+            rounds=self.rounds,
+            local=self.local,
+            absence="skip",
+            servers=graph.nodes,
+            links=None if drawn else {(i + 1, j + 1) for i, j in graph.edges},
+            outlives_servers=True,
+        )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Servers run by themselves; when the last of them has done a round, that is progress."""
@@ -102,6 +119,7 @@ class PFedAvg:
         """One server, round by round, until the end or until it fails."""
         for round in range(self.rounds):
             world.enter(round)
+            await somebody(world, round, self.rounds)
             if server not in overlay.living:
                 return
             average = await self.train(world, overlay, homes, server, round, model)

@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from paceline.algorithms.base import Dropped, Model, World, require, visit
-from paceline.errors import SettingError
+from paceline.algorithms.base import Dropped, Model, World, deserted, require, visit
 from paceline.learn.recipe import LocalSGD
 
 
@@ -33,19 +32,25 @@ class Server:
         self.version += 1
 
 
-def start_pool(world: World, concurrency: int, local: LocalSGD) -> Server:
+def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> Server:
     """A server with the initial model, and so many clients at work for it until the run ends."""
     server = Server(world.initial_model(), asyncio.Queue())
-    idle = IdleClients(world)
+    idle = IdleClients(world, concurrency)
     for _ in range(concurrency):
-        world.spawn(_keep_working(world, server, idle, local))
+        world.spawn(_keep_working(world, server, idle, local, rounds))
     return server
 
 
-async def _keep_working(world: World, server: Server, idle: IdleClients, local: LocalSGD) -> None:
+async def _keep_working(world: World, server: Server, idle: IdleClients, local: LocalSGD, rounds: int) -> None:
     """One place in the pool: an idle client downloads, trains, uploads; then another takes the place."""
     while True:
         client = idle.take()
+        if client is None:  # hardly anybody is there
+            if await idle.anybody():
+                continue
+            if not idle.places:
+                raise deserted(world, server.version, rounds)
+            return
         start, version = server.model, server.version
         try:
             trained = await visit(world, client, start, local)
@@ -60,28 +65,37 @@ async def _keep_working(world: World, server: Server, idle: IdleClients, local: 
 class IdleClients:
     """Draws clients uniformly among those that are online and not at work, by rejection."""
 
-    PATIENCE = 200
+    TRIES = 200
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, places: int) -> None:
         self._world = world
         self._size = len(world.clients)
         self._draw = world.stream("idle clients").integers
         self._busy: set[int] = set()
+        self.places = places
+        """How many of the pool's places are still served."""
 
-    def take(self) -> int:
-        """A client that is now at work; an offline one only if hardly any is online (it will be waited for)."""
-        tries = 0
-        if len(self._busy) >= self._size:
-            raise SettingError(
-                f"no client is left to draw: of {self._size}, all are at work or have dropped out for good;"
-                " lower algorithm.concurrency, or let devices come back (fleet.availability)"
-            )
-        while True:
+    def take(self) -> int | None:
+        """A client that is now at work; None if none is found in many tries."""
+        online = self._world.presence.online
+        for _ in range(self.TRIES):
             client = int(self._draw(self._size))
-            tries += 1
-            if client not in self._busy and (self._world.online(client) or tries > self.PATIENCE):
+            if client not in self._busy and online(client):
                 self._busy.add(client)
                 return client
+        return None
+
+    async def anybody(self) -> bool:
+        """Wait until an idle client is there; False if none ever will be, which closes this place of the pool."""
+        idle = [client for client in self._world.clients if client not in self._busy]
+        try:
+            if idle:
+                await self._world.presence.reach(*idle)
+                return True
+        except Dropped:
+            pass
+        self.places -= 1
+        return False
 
     def put_back(self, client: int, for_good: bool = False) -> None:
         """The client is idle again, unless it left for good: then it is never drawn again."""

@@ -15,14 +15,15 @@ from typing import Literal, NamedTuple
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
     Dropped,
+    Event,
     Model,
     Progress,
+    Traits,
     World,
     combine,
     count_rejected,
     require,
-    train_once,
-    train_when_back,
+    somebody,
 )
 from paceline.algorithms.samplers import Sampler, check_fit, sampler_named
 from paceline.algorithms.server import Server, ServerRule
@@ -30,6 +31,9 @@ from paceline.algorithms.structure import bound_ratio, choose_structure, explain
 from paceline.algorithms.times import TimeEstimates
 from paceline.algorithms.warmup import WarmUp, warm_up
 from paceline.learn.recipe import LocalSGD
+
+CHOSEN = ("W", "S", "width", "length", "ratio", "expected_round_seconds")
+"""Figures of the structure that was chosen."""
 
 
 class End(NamedTuple):
@@ -58,8 +62,6 @@ class PSFL:
     warmup: WarmUp = field(default_factory=WarmUp)
     server: ServerRule = field(default_factory=ServerRule)
     aggregation: Aggregation = field(default_factory=Aggregation)
-    stragglers: Literal["pass", "wait"] = "pass"
-    """A client that goes away is passed over, or waited for until it is back."""
 
     def check(self, clients: int) -> None:
         """W*S clients are drawn without repetition, so there must be as many."""
@@ -84,10 +86,15 @@ class PSFL:
         )
         self.warmup.check(clients)
 
-    @property
-    def observes(self) -> str:
-        """The structure is learned unless it is given; how to do without that, for a dry run."""
-        return "set psfl.width and psfl.length" if self.given_structure() is None else ""
+    def traits(self, clients: int) -> Traits:
+        """The structure is learned unless it is given; the paper passes over whoever drops out."""
+        return Traits(
+            rounds=self.rounds,
+            local=self.local,
+            absence="skip",
+            needs_public=self.aggregation.needs_public,
+            observes="set psfl.width and psfl.length" if self.given_structure() is None else "",
+        )
 
     def given_structure(self) -> tuple[int, int] | None:
         """W and S as far as they are given; one of them alone is filled up to the participants."""
@@ -107,13 +114,14 @@ class PSFL:
         seen = times if sampler.learns_times else None
         server = self.server.start()
         for r in range(self.rounds):
+            await somebody(world, r, self.rounds)
             sequences = sampler.draw(world, times, r, *structure)
             ends = await world.gather(self.ride(world, model, sequence, seen) for sequence in sequences)
             arrived = [end for end in ends if end is not None]
-            await world.work(world.server, self.aggregation.flops(world, model, len(arrived)))
-            model = self.aggregate(world, server, model, arrived)
+            flops = self.aggregation.flops(world, model, len(arrived))
+            model = await world.work(world.server, flops, self.aggregate(world, server, model, arrived))
             for _ in arrived:
-                world.record("staleness", 0)
+                world.log.count("staleness", 0)
             yield Progress(model, {"sequences": len(arrived)})
 
     def aggregate(self, world: World, server: Server, model: Model, ends: Sequence[End]) -> Model:
@@ -128,7 +136,7 @@ class PSFL:
     async def warm_up(self, world: World, model: Model, times: TimeEstimates) -> tuple[Model, tuple[int, int]]:
         """Lines 1 to 11: estimate, then choose; learning goes on from where the warm-up ends."""
         model, found = await warm_up(world, model, self.local, self.warmup, times)
-        world.note(found.text(), **found.figures())
+        world.log.tell(Event(text=found.text(), figures=found.figures()))
         best = choose_structure(
             participants=self.participants,
             population=len(world.clients),
@@ -136,14 +144,9 @@ class PSFL:
             time_std=found.time_std,
             ratio=bound_ratio(found.sigma2.value, found.B.value, self.warmup.c0),
         )
-        world.note(
-            f"structure: {best.W} sequences of {best.S} clients. {explain(best)}",
-            W=best.W,
-            S=best.S,
-            width=best.width,
-            length=best.length,
-            ratio=best.ratio,
-            expected_round_seconds=best.expected_round_seconds,
+        figures = {name: getattr(best, name) for name in CHOSEN}
+        world.log.tell(
+            Event(text=f"structure: {best.W} sequences of {best.S} clients. {explain(best)}", figures=figures)
         )
         return model, (best.W, best.S)
 
@@ -152,12 +155,11 @@ class PSFL:
     ) -> End | None:
         """The model passes from client to client; one that drops out is passed over, a lost holder loses it."""
         holder, riders = world.server, list[int]()
-        train = train_when_back if self.stragglers == "wait" else train_once
         for client in sequence:
-            begin, there = world.now(), world.online(client)
+            begin, there = world.now(), world.presence.online(client)
             try:
                 received = await world.send(model, holder, client)
-                model = await train(world, client, received, self.local)
+                model = await world.train(client, received, self.local)
             except Dropped as dropped:
                 if dropped.site == holder:
                     return None

@@ -80,14 +80,14 @@ class Weighted:
         late: dict[int, None] = {}
         if 4 * count < clients:  # else a look at all of them costs no more than the draws
             for client in _proposals(times, rng, TRIES * count):
-                (taken if world.online(client) else late)[client] = None
+                (taken if world.presence.online(client) else late)[client] = None
                 if len(taken) == count:
                     return _cut(list(taken), width, length)
         # Hardly anyone is online, or the weights are so uneven that the same clients are drawn again and again.
         if len(taken) + len(late) < count:
             for client in itertools.islice(_race(times, rng), TRIES * count):
                 if client not in late:
-                    (taken if world.online(client) else late).setdefault(client)
+                    (taken if world.presence.online(client) else late).setdefault(client)
                 if len(taken) == count:
                     break
         return _cut([*taken, *late][:count], width, length)
@@ -122,12 +122,12 @@ def _draw_group(
 ) -> list[int]:
     """Clients drawn uniformly without replacement from ranks, among those online as far as there are enough."""
     chosen = [client_at(low + int(k)) for k in rng.choice(high - low, count, replace=False)]
-    taken = {client: None for client in chosen if world.online(client)}
+    taken = {client: None for client in chosen if world.presence.online(client)}
     if len(taken) == count:
         return chosen
     for rank in rng.integers(low, high, size=TRIES * count):
         client = client_at(int(rank))
-        if world.online(client):
+        if world.presence.online(client):
             taken[client] = None
         if len(taken) == count:
             return list(taken)

@@ -13,9 +13,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, Reading, World, apply, packed, transferred
+from paceline.algorithms.base import Dropped, Model, Reading, World, apply, packed
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import layer_counts, maskable, masked_mean, random_masks, sparse_flops, wire_bytes
+from paceline.learn.sparsity.wire import mask_bytes
 from paceline.seeds import address
 
 Accounting = Literal["full", "weights"]
@@ -58,9 +59,10 @@ class Swarm:
         self.slots: tuple[Slot, ...] = maskable(self.space)
         self.start = start
         self._accounting = accounting
-        self._known: dict[tuple[int, int], int] = {}
+        self._known: dict[tuple[int, int], tuple[int, Model]] = {}
+        """By source and target: which support of the source the target has, and that support."""
         self._flops: dict[tuple[int, ...], float] = {}
-        self._bytes: dict[tuple[tuple[int, ...], bool], float] = {}
+        self._bytes: dict[tuple[int, ...], tuple[float, float]] = {}
         counts = tuple(layer_counts(self.slots, density, spread))
         masks = [self._first_mask(world, 0 if same_masks else client, counts) for client in world.clients]
         self.peers = [Peer(apply(_times, start, mask), mask, mask, counts) for mask in masks]
@@ -90,14 +92,19 @@ class Swarm:
         """Over all clients."""
         return sum(self.sparsity(peer.counts) for peer in self.peers) / len(self.peers)
 
-    def size(self, counts: tuple[int, ...], *, changed: bool) -> float:
-        """Bytes of a model on the wire, with its mask if the receiver does not know it."""
-        if (counts, changed) not in self._bytes:
-            found = wire_bytes(
-                self.space, torch.tensor([counts]), self.slots, changed=changed, accounting=self._accounting
-            )
-            self._bytes[counts, changed] = float(found[0])
-        return self._bytes[counts, changed]
+    def sizes(self, counts: tuple[int, ...]) -> tuple[float, float]:
+        """Bytes on the wire: of a model whose mask the receiver knows, and of that mask."""
+        if counts not in self._bytes:
+            row = torch.tensor([counts])
+            values = wire_bytes(self.space, row, self.slots, changed=False, accounting=self._accounting)
+            mask = mask_bytes(row, self.slots) if self._accounting == "full" else torch.zeros(1)
+            self._bytes[counts] = float(values[0]), float(mask[0])
+        return self._bytes[counts]
+
+    def parcel(self, weights: Model, support: Model, counts: tuple[int, ...], *, changed: bool) -> list[Model]:
+        """What is sent: the weights under a support, and the support where the receiver does not have it."""
+        values, mask = self.sizes(counts)
+        return [packed(weights, values), packed(support, mask)] if changed else [packed(weights, values)]
 
     # -- averaging ---------------------------------------------------------------------------------------------------
 
@@ -108,19 +115,20 @@ class Swarm:
         return replace(peer, counts=await world.observe(peer.reading), reading=None)
 
     async def fetch(self, world: World, peer: Peer, source: int, target: int) -> Peer | None:
-        """A neighbour's model, and its mask unless it is known; None if it cannot be reached, or either end goes."""
-        if not world.online(source):
-            return None
+        """A neighbour's model, and its mask unless it is known; None if either of both drops out."""
         peer = await self.known(world, peer)
-        changed = self._known.get((source, target)) != peer.version and self.sparsity(peer.counts) > 0
-        sent = packed(peer.weights, self.size(peer.counts, changed=changed))
+        version, support = self._known.get((source, target), (-1, peer.support))
+        changed = version != peer.version and self.sparsity(peer.counts) > 0
+        sent = self.parcel(peer.weights, peer.support, peer.counts, changed=changed)
         try:
             # Whatever else it waits for meanwhile: standing in line for a link is waiting for its owner.
-            await world.wait(target, world.send(sent, source, target, waits=False), source)
+            weights, *masks = await world.wait(target, world.send_all(sent, source, target, waits=False), source)
         except Dropped:
             return None
-        self._known[source, target] = peer.version
-        return peer
+        if masks:
+            support = masks[0]
+        self._known[source, target] = peer.version, support
+        return replace(peer, weights=weights, support=support)
 
     async def hear(self, world: World, others: Mapping[int, Peer], client: int) -> dict[int, Peer]:
         """Fetch from several: the nearest number after one's own comes first, as in ``gossip``.
@@ -128,7 +136,7 @@ class Swarm:
         With one order for all, everybody would stand in line for the same few. Who is away is not in the answer.
         """
         order = sorted(others, key=lambda source: (source - client) % len(self.peers))
-        found = await transferred(world, (self.fetch(world, others[source], source, client) for source in order))
+        found = await world.transfers(self.fetch(world, others[source], source, client) for source in order)
         return {source: peer for source, peer in zip(order, found, strict=True) if peer is not None}
 
 

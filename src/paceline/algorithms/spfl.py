@@ -16,12 +16,13 @@ from paceline.algorithms.base import (
     Dropped,
     Model,
     Progress,
+    Traits,
     World,
     combine,
     count_rejected,
     mean,
     require,
-    train_when_back,
+    somebody,
 )
 from paceline.learn.recipe import LocalSGD
 
@@ -45,11 +46,18 @@ class SPFL:
             f"aggregation.rule is {self.aggregation.rule!r}, which works on updates; use aggregate=deltas with it",
         )
 
+    def traits(self, clients: int) -> Traits:
+        """NI-1: a synchronous round waits for all its devices."""
+        return Traits(
+            rounds=self.rounds, local=self.local, absence="wait", needs_public=self.aggregation.needs_public
+        )
+
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Devices and server side by side, round by round."""
         held = world.initial_model()
         sent: dict[int, Model] = {}
-        for _ in range(self.rounds):
+        for done in range(self.rounds):
+            await somebody(world, done, self.rounds)
             work: list[Any] = [self.train(world, device, held) for device in world.clients]
             *arrived, newest = await world.gather([*work, self.add(world, held, sent)])
             sent = {
@@ -59,10 +67,10 @@ class SPFL:
             yield Progress(held, {"uploads": len(sent)})
 
     async def train(self, world: World, device: int, held: Model) -> Model | None:
-        """NI-1: download, train, upload; a device that goes away is waited for, one that is gone for good is not."""
+        """NI-1: download, train, upload; None of one that is left out."""
         try:
             received = await world.send(held, world.server, device)
-            trained = await train_when_back(world, device, received, self.local)
+            trained = await world.train(device, received, self.local)
             upload = trained - received if self.aggregate == "deltas" else trained
             return await world.send(upload, device, world.server)
         except Dropped:
@@ -73,9 +81,10 @@ class SPFL:
         if not sent:
             return held
         for _ in sent:
-            world.record("staleness", 1)
-        await world.work(world.server, self.aggregation.flops(world, held, len(sent)))
+            world.log.count("staleness", 1)
+        flops = self.aggregation.flops(world, held, len(sent))
         if self.aggregate == "models":
-            return mean([*sent.values()])
+            return await world.work(world.server, flops, mean([*sent.values()]))
         centre = self.aggregation.centre(world, held, [*sent.values()], count_rejected(world, [*sent]))
-        return combine([(1.0, held), (len(sent) / len(world.clients), centre)])
+        newest = combine([(1.0, held), (len(sent) / len(world.clients), centre)])
+        return await world.work(world.server, flops, newest)

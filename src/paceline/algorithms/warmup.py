@@ -162,12 +162,12 @@ async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD)
 
     A probe is other work than a visit: where devices take time in proportion to work, so is what is inferred of it.
     """
-    begin, there = world.now(), world.online(client)
+    begin, there = world.now(), world.presence.online(client)
     try:
         received = await world.send(model, world.server, client)
         began = world.now()
-        gradient = await world.probe(client, received, local)
-        seconds = (began - begin) + (world.now() - began) * world.visits_per_probe(client, local)
+        gradient = await world.learning.probe(client, received, local)
+        seconds = (began - begin) + (world.now() - began) * world.learning.visits_per_probe(client, local)
         returned = await world.send(gradient, client, world.server)
         return Seen(client, seconds if there else None, returned)
     except Dropped:

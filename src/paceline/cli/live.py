@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from paceline.worlds.run import Row, Run
+from paceline.worlds.recorder import Row
+from paceline.worlds.run import Run
 
 LOG_EVERY = 2.0
 """Seconds of real time between two lines of one run in a log file."""
@@ -54,9 +55,11 @@ class LiveProgress:
 
     def _tell(self, run: Run) -> None:
         """Decisions that have not been told yet."""
-        for note in run.world.notes[self._told.get(run.label, 0) :]:
-            self.console.print(f"{run.label:<18} t={note.time:>9.1f} s  {note.text}", soft_wrap=True, markup=False)
-        self._told[run.label] = len(run.world.notes)
+        events = run.world.chronicle.events
+        for told in events[self._told.get(run.label, 0) :]:
+            line = f"{run.label:<18} t={told.time:>9.1f} s  {told.event.text}"
+            self.console.print(line, soft_wrap=True, markup=False)
+        self._told[run.label] = len(events)
 
     def _say(self, run: Run, row: Row) -> None:
         self._said[run.label] = row["round"]

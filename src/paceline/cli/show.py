@@ -18,7 +18,7 @@ from paceline.ledger.directory import clean
 from paceline.report.runs import group_runs, load_run
 from paceline.report.tables import Comparison, compared, mixed_scores
 from paceline.worlds.experiment import Outcome
-from paceline.worlds.run import describe
+from paceline.worlds.recorder import describe
 from paceline.worlds.settings import Settings
 
 

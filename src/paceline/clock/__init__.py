@@ -1,5 +1,5 @@
 """The virtual clock: an asyncio loop whose time jumps to the next due timer."""
 
-from paceline.clock.loop import VirtualLoop
+from paceline.clock.loop import VirtualLoop, make_loop
 
-__all__ = ["VirtualLoop"]
+__all__ = ["VirtualLoop", "make_loop"]

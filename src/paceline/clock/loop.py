@@ -241,3 +241,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._ready.clear()
         self._timers.clear()
         self._closed = True
+
+
+def make_loop() -> VirtualLoop:
+    """A new clock at time 0."""
+    return VirtualLoop()  # type: ignore[abstract]  # asyncio's methods for sockets and processes do not exist here

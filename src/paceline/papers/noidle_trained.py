@@ -53,7 +53,7 @@ class Scene:
     def trial(self, case: str, method: str, devices: int, seed: int, *more: str) -> Trial:
         """One run: so many rounds of all devices, or as many visits."""
         every = f"every={2 if method == 'apfl' else 1}"  # APFL aggregates about half of the devices' uploads at once
-        fleet = (f"clients={devices}", "fedavg.length=1", f"fedavg.width={devices}", "fedavg.stragglers=wait")
+        fleet = (f"clients={devices}", "fedavg.length=1", f"fedavg.width={devices}", "fedavg.absence=wait")
         return Trial(
             case=f"{self.data}-{case}",
             method=method,

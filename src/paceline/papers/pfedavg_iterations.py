@@ -28,15 +28,14 @@ from paceline.algorithms.pfedavg import PFedAvg
 from paceline.algorithms.psfl import PSFL
 from paceline.data.files import data_root
 from paceline.ledger import Ledger
-from paceline.papers.pfedavg_rounds import follow
 from paceline.system import AlwaysOn, Cost, Fleet, FreeServer, LawTimes
 from paceline.system.cost import FREE
 from paceline.system.laws import Discrete, Law, LogNormal
 from paceline.system.links import Links, RateLinks, TraceLinks
 from paceline.system.network import Network, Route, Sharing, parse_backbone
 from paceline.system.traces import BYTES_PER_MBIT, Trace, read_traces
+from paceline.worlds.dry import dry
 from paceline.worlds.problem import Problem, make_space
-from paceline.worlds.simulation import Simulation
 
 RECORDINGS = "traces/ghent_4g_lte.csv"
 """Under the data root: 40 downloads over 4G/LTE in Ghent (van der Hooft et al. 2016), the paper's reference 45."""
@@ -220,9 +219,9 @@ def iteration(task: Task, method: Method, form: Form, seed: int) -> float:
         network=shared,
     )
     space = make_space(task.model, task.shape, task.classes, "float32")
-    world = Simulation(fleet, Problem(space, "none", nominal=1), seed, Ledger(keep=False), learning=False)
-    rounds = task.rounds // (RARER if form.kind == RECORDED else 1)
-    return 1000 * follow(world, method.algorithm(rounds))[-1] / rounds
+    problem, rounds = Problem(space, "none", nominal=1), task.rounds // (RARER if form.kind == RECORDED else 1)
+    timeline = dry(method.algorithm(rounds), fleet, seed=seed, problem=problem, ledger=Ledger(keep=False))
+    return 1000 * timeline.seconds / rounds
 
 
 def iterations(task: Task, method: Method, form: Form, seeds: int) -> list[float]:

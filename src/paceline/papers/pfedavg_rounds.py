@@ -13,9 +13,7 @@ four. So two things are simulated with the shipped algorithms in dry runs:
 
 from __future__ import annotations
 
-import gc
 import math
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -23,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.algorithms.base import Algorithm, Progress
+from paceline.algorithms.base import Algorithm
 from paceline.algorithms.pfedavg import PFedAvg
 from paceline.algorithms.psfl import PSFL
 from paceline.ledger import Ledger
@@ -31,8 +29,7 @@ from paceline.seeds import stream
 from paceline.system import AlwaysOn, Cost, Fleet, FreeServer
 from paceline.system.cost import FREE
 from paceline.topology import Graph
-from paceline.worlds.problem import Problem, make_space
-from paceline.worlds.simulation import Simulation
+from paceline.worlds.dry import dry
 
 Array = NDArray[np.float64]
 
@@ -282,36 +279,12 @@ def simulate(graph: Graph, point: Point, rounds: int, seed: int = 0) -> Simulate
         availability=AlwaysOn(),
         server=FreeServer(),
     )
-    problem = Problem(make_space("logistic", (1,), 2, "float32"), "none", nominal=1)
-    world = Simulation(fleet, problem, seed, ledger, learning=False)
     alone = graph.nodes == 1
     algorithm: Algorithm = (
         PSFL(rounds=rounds, participants=point.clients, width=point.clients, length=1, sampler="uniform")
         if alone
         else PFedAvg(rounds=rounds, topology=f"ring:{graph.nodes}", participants=None)
     )
-    ends = follow(world, algorithm)
+    ends = dry(algorithm, fleet, seed=seed, ledger=ledger).times
     alpha = np.diff(ends, prepend=0.0) if alone else np.array([ledger.alpha[r] for r in range(rounds)])
     return Simulated(draws, alpha, ends[-1] / rounds)
-
-
-def follow(world: Simulation, algorithm: Algorithm) -> list[float]:
-    """The times of an algorithm's progress, to its end."""
-
-    async def main() -> list[float]:
-        times: list[float] = []
-        found: AsyncIterator[Progress] = algorithm.run(world)
-        async for _ in found:
-            world.round += 1
-            times.append(world.now())
-        return times
-
-    collected = gc.isenabled()
-    gc.disable()  # tasks and futures die by reference count; the collector would only walk over them again and again
-    try:
-        return world.loop.run_until_complete(main())
-    finally:
-        world.loop.stop_tasks()
-        world.loop.close()
-        if collected:
-            gc.enable()

@@ -19,8 +19,8 @@ from paceline.papers.result import Request, Row
 from paceline.papers.statistics import Interval, mean_interval
 from paceline.papers.trials import Column, Finished, Laboratory, Trial
 from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.making import make_run
 from paceline.worlds.problem import is_here
-from paceline.worlds.run import Run
 from paceline.worlds.settings import ExecutorSettings, make_settings
 from paceline.worlds.until import Until
 
@@ -206,7 +206,7 @@ def round_times(trials: Sequence[Trial], *more: str, rounds: int) -> list[Column
     for trial in trials:
         words = [*trial.overrides, f"local.lr={trial.rate}", f"seed={trial.seed}", *more]
         settings = make_settings(trial.method, [*words, f"rounds={rounds}", "every=1"])
-        runs.append(Run(settings, dry=True, keep_spans=False))
+        runs.append(make_run(settings, dry=True, keep_spans=False))
     drive(runs, make_executor(ExecutorSettings(device="cpu", threads=1)))
     for run in runs:
         if run.failure is not None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from paceline.algorithms.base import Algorithm
 from paceline.algorithms.pfedavg import PFedAvg
-from paceline.ledger import Ledger, Totals
+from paceline.ledger import Ledger
 from paceline.papers.pfedavg_iterations import (
     ACTIVE,
     DECENTRAL,
@@ -35,14 +35,13 @@ from paceline.papers.pfedavg_iterations import (
     iterations,
     recordings,
 )
-from paceline.papers.pfedavg_rounds import follow
 from paceline.papers.pfedavg_theory import GRAPHS
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 from paceline.papers.statistics import mean_interval, ratio_interval
 from paceline.system import AlwaysOn, Constant, Fleet, FreeLinks, FreeServer, LawTimes
 from paceline.topology import Graph, parse_graph
+from paceline.worlds.dry import dry
 from paceline.worlds.problem import Problem, make_space
-from paceline.worlds.simulation import Simulation
 
 # -- Table II -------------------------------------------------------------------------------------------------------
 
@@ -67,9 +66,8 @@ def counted(algorithm: Algorithm, clients: int) -> tuple[float, float]:
         server=FreeServer(),
     )
     space = make_space("logistic", (3,), 2, "float32")
-    world = Simulation(fleet, Problem(space, "none", nominal=1), 0, Ledger(keep=False), learning=False)
-    follow(world, algorithm)
-    totals: Totals = world.ledger.totals()
+    problem = Problem(space, "none", nominal=1)
+    totals = dry(algorithm, fleet, problem=problem, ledger=Ledger(keep=False)).totals
     each = TRAFFIC_ROUNDS * space.nbytes
     return totals.bytes / each, totals.busiest_bytes / each
 

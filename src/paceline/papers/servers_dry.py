@@ -11,10 +11,10 @@ from paceline.algorithms.pfedavg import PFedAvg
 from paceline.learn.graph import Ghost, Model
 from paceline.learn.space import Space
 from paceline.ledger import Ledger
-from paceline.system.fleet import FleetSettings, build_fleet
+from paceline.system.fleet import FleetSettings
 from paceline.topology import Graph
+from paceline.worlds.dry import dry
 from paceline.worlds.problem import Problem, make_space
-from paceline.worlds.simulation import Simulation
 
 SKIPPED = 3
 """Rounds before servers of different degrees have found their pace."""
@@ -83,8 +83,8 @@ def measure(graph: Graph, each: int, size: float, fleet: FleetSettings) -> Measu
     rounds = SKIPPED + wanted
     ledger = Ledger(keep=False)
     problem = Freight(make_space("logistic", (1,), 2, "float32"), "none", nominal=1, size=size)
-    world = Simulation(build_fleet(fleet, clients, 0), problem, 0, ledger, learning=False)
-    times = _follow(world, Planned(rounds=rounds, overlay=graph, participants=None, weights="uniform"))
+    planned = Planned(rounds=rounds, overlay=graph, participants=None, weights="uniform")
+    times = dry(planned, fleet, clients=clients, problem=problem, ledger=ledger).times
     lengths = np.diff(times[SKIPPED - 1 :])
     totals = ledger.totals()
     return Measured(
@@ -93,20 +93,3 @@ def measure(graph: Graph, each: int, size: float, fleet: FleetSettings) -> Measu
         peak_bytes=totals.busiest_bytes / rounds,
         total_bytes=totals.bytes / rounds,
     )
-
-
-def _follow(world: Simulation, algorithm: PFedAvg) -> list[float]:
-    """When each round was over."""
-
-    async def main() -> list[float]:
-        times = []
-        async for _ in algorithm.run(world):
-            world.round += 1
-            times.append(world.now())
-        return times
-
-    try:
-        return world.loop.run_until_complete(main())
-    finally:
-        world.loop.stop_tasks()
-        world.loop.close()

@@ -7,7 +7,6 @@ reproduction that was interrupted goes on where it stopped, and can be spread ov
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import time as clock
 from collections.abc import Callable, Sequence
@@ -25,9 +24,11 @@ from paceline.learn.executor import Statistics
 from paceline.learn.job import Trainer
 from paceline.papers.result import Reproduction, Request, Row, hardware
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Row as Metrics
-from paceline.worlds.run import Run, describe
-from paceline.worlds.settings import Settings, make_settings
+from paceline.worlds.making import make_run
+from paceline.worlds.recorder import Row as Metrics
+from paceline.worlds.recorder import describe
+from paceline.worlds.run import Run
+from paceline.worlds.settings import OWN, Settings, make_settings
 from paceline.worlds.until import Until
 
 Column = NDArray[np.float64]
@@ -145,7 +146,7 @@ class Laboratory:
             if directory.exists():  # begun and cut off: it holds no result
                 shutil.rmtree(directory)
             runs.append(
-                Run(trial.settings(), until=trial.until, directory=directory, keep_spans=False, on_row=self._say)
+                make_run(trial.settings(), until=trial.until, directory=directory, keep_spans=False, on_row=self._say)
             )
         executor = make_executor(runs[0].settings.executor)
         for run in runs:
@@ -179,10 +180,8 @@ class Laboratory:
     def _say(self, run: Run, row: Metrics) -> None:
         """A line when a run reaches its target; where there is none, when it has done all its rounds."""
         accuracy, target = row.get("accuracy"), run.until.accuracy
-        if target is None:
-            met = row["round"] >= getattr(run.settings.algorithm, "rounds", math.inf)
-        else:
-            met = accuracy is not None and accuracy >= target
+        last = row["round"] >= run.traits.rounds
+        met = last if target is None else accuracy is not None and accuracy >= target
         if met and id(run) in self._left:
             self._left.discard(id(run))
             assert run.directory is not None
@@ -197,9 +196,7 @@ def groups(runs: Sequence[Run], trainer: Trainer) -> list[list[Run]]:
 
     Nothing is gained by company there; memory is, and whatever ends is kept.
     """
-    alone = [
-        any(trainer.fills(space, run.settings.algorithm.local.batch) for space in run.problem.spaces) for run in runs
-    ]
+    alone = [any(trainer.fills(space, run.traits.local.batch) for space in run.problem.spaces) for run in runs]
     together = [run for run, one in zip(runs, alone, strict=True) if not one]
     return [*([together] if together else []), *([run] for run, one in zip(runs, alone, strict=True) if one)]
 
@@ -224,6 +221,8 @@ def _complete(directory: Path, trial: Trial) -> bool:
     except (OSError, json.JSONDecodeError, KeyError):
         return False
     kept.pop("versions", None)
+    kept = {"absence": OWN} | kept  # before this was a setting, everybody had its own rule
+    kept["options"].pop("stragglers", None)
     wanted = json.loads(json.dumps(describe(trial.settings())))
     # Where it was computed, and how long it would have gone on, does not change what was learned.
     alike = {**kept, "executor": None} == {**wanted, "executor": None}

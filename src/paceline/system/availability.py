@@ -35,6 +35,9 @@ class Availability(Protocol):
     def next_online(self, device: int, now: float) -> float:
         """The earliest time from ``now`` on at which the device can start; inf if there is none."""
 
+    def online_until(self, device: int, now: float) -> float:
+        """Until when a device that is there now stays, as far as its hours say; inf if for ever."""
+
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """Whether the device leaves before a training of so many seconds is over."""
 
@@ -47,6 +50,10 @@ class AlwaysOn:
     def next_online(self, device: int, now: float) -> float:
         """Now."""
         return now
+
+    def online_until(self, device: int, now: float) -> float:
+        """It has no hours."""
+        return math.inf
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """Never."""
@@ -69,6 +76,10 @@ class Dropouts:
     def next_online(self, device: int, now: float) -> float:
         """Now."""
         return now
+
+    def online_until(self, device: int, now: float) -> float:
+        """It has no hours."""
+        return math.inf
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """With probability p."""
@@ -94,6 +105,10 @@ class Vanishing:
         """Now."""
         return now
 
+    def online_until(self, device: int, now: float) -> float:
+        """It has no hours."""
+        return math.inf
+
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """With probability p, at the start."""
         if uniform(self._key, device, visit) >= self.p:
@@ -118,6 +133,10 @@ class Stragglers:
     def next_online(self, device: int, now: float) -> float:
         """Now."""
         return now
+
+    def online_until(self, device: int, now: float) -> float:
+        """It has no hours."""
+        return math.inf
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """At the start, if this is one of the visit's stragglers."""
@@ -246,6 +265,10 @@ class Windows:
         end, start = self._around(device, now)
         return now if now < end else start
 
+    def online_until(self, device: int, now: float) -> float:
+        """The end of the window that is open."""
+        return self._around(device, now)[0]
+
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """When the window closes, if that is before the training is over."""
         end, back = self._around(device, start)
@@ -279,6 +302,10 @@ class Combined:
                 return now
             now = then
         return math.inf
+
+    def online_until(self, device: int, now: float) -> float:
+        """The first end of all."""
+        return min(part.online_until(device, now) for part in self._parts)
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """The first to leave; of several at once, the one that stays away longest."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from paceline.ledger import Ledger
+from paceline.worlds.diary import Diary
 
 
 class Activity(NamedTuple):
@@ -25,7 +25,7 @@ def say_where(problem: BaseException, log: Sequence[Activity]) -> None:
 
 
 def book_waits(
-    ledger: Ledger,
+    diary: Diary,
     logs: Sequence[Sequence[Activity]],
     begin: float,
     end: float,
@@ -50,9 +50,9 @@ def book_waits(
         free = begin
         for start, stop, before in spans:
             if start > free:
-                ledger.wait(site, free, start, round, before if site >= 0 and before != site else last)
+                diary.book_wait(site, free, start, round, before if site >= 0 and before != site else last)
             free = max(free, stop)
-        ledger.wait(site, free, min(end, failing(site)), round, last)  # the dead do not wait
+        diary.book_wait(site, free, min(end, failing(site)), round, last)  # the dead do not wait
     return list(busy)
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from paceline.errors import PacelineError
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model, Promise
 from paceline.learn.job import Trainer
 from paceline.learn.reference import ReferenceTrainer
-from paceline.worlds.run import Run
+from paceline.worlds.run import Run, wrapped
 from paceline.worlds.settings import ExecutorSettings
 
 
@@ -36,7 +37,7 @@ def _wanted(runs: Sequence[Run]) -> tuple[list[Model], list[Promise[Any]]]:
     models: list[Model] = []
     promises: list[Promise[Any]] = []
     for run in runs:
-        some, asked = run.wanted()
+        some, asked = run.learner.wanted()
         models += some
         promises += asked
     return models, promises
@@ -47,6 +48,29 @@ def _given_away(models: list[Model]) -> Iterator[Model]:
     models.reverse()
     while models:
         yield models.pop()
+
+
+def _learn(runs: Sequence[Run], executor: Executor) -> Mapping[object, PacelineError]:
+    """Compute what these runs need, together; returns whose learning failed or diverged."""
+    models, promises = _wanted(runs)
+    if not models and not promises:
+        return {}
+    try:
+        return executor.run(_given_away(models), promises)
+    except Exception as problem:
+        if len(runs) == 1:
+            return {runs[0].learner: _failed(runs[0], problem)}
+    # One of them cannot be computed: each by itself, and only that one fails.
+    found: dict[object, PacelineError] = {}
+    for run in runs:
+        found |= _learn([run], executor)
+    return found
+
+
+def _failed(run: Run, problem: Exception) -> PacelineError:
+    if isinstance(problem, PacelineError):
+        return problem
+    return wrapped(problem, f"learning failed at t={run.world.now():g} s")
 
 
 def drive(runs: Sequence[Run], executor: Executor) -> None:
@@ -60,10 +84,9 @@ def drive(runs: Sequence[Run], executor: Executor) -> None:
         while active:
             for run in active:
                 run.advance()
-            models, promises = _wanted(active)
-            diverged = executor.run(_given_away(models), promises) if models or promises else {}
+            failed = _learn(active, executor)
             for run in active:
-                run.settle(diverged.get(run.world))
+                run.settle(failed.get(run.learner))
                 if run.done:
                     run.close()
             active = [run for run in active if not run.done]

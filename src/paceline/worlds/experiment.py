@@ -6,13 +6,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from paceline.algorithms.base import Traits
 from paceline.algorithms.registry import algorithm_named
 from paceline.config import Tree
 from paceline.errors import SettingError
 from paceline.learn.executor import Statistics
 from paceline.system.failures import parse_failures
 from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.run import Row, Run
+from paceline.worlds.making import make_run
+from paceline.worlds.recorder import Row
+from paceline.worlds.run import Run
 from paceline.worlds.settings import Settings, make_settings
 from paceline.worlds.until import Until
 
@@ -72,22 +75,15 @@ def plan(
 def _check_failures(compared: Sequence[Settings]) -> None:
     """Refuse failures of servers and links that none of these algorithms has."""
     failures = parse_failures(compared[0].fleet.failures, seed=0)
-    parties = {one.name: _parties(one) for one in compared}
+    parties: dict[str, Traits] = {one.name: one.algorithm.traits(one.clients) for one in compared}
     for site in failures.servers:
-        if all(-site > servers for servers, _ in parties.values()):
-            there = ", ".join(f"{name} has {servers or 'none'}" for name, (servers, _) in parties.items())
+        if all(-site > traits.servers for traits in parties.values()):
+            there = ", ".join(f"{name} has {traits.servers or 'none'}" for name, traits in parties.items())
             raise SettingError(f"fleet.failures names server {-site}, but of servers {there}")
     for low, high in failures.links:
-        if all(links is not None and (-high, -low) not in links for _, links in parties.values()):
-            there = ", ".join(f"{name} has {_listed(links or ())}" for name, (_, links) in parties.items())
+        if all(traits.links is not None and (-high, -low) not in traits.links for traits in parties.values()):
+            there = ", ".join(f"{name} has {_listed(traits.links or ())}" for name, traits in parties.items())
             raise SettingError(f"fleet.failures names the link {-high}-{-low}, but of links between servers {there}")
-
-
-def _parties(settings: Settings) -> tuple[int, Collection[tuple[int, int]] | None]:
-    """The servers of an algorithm and the links between them; None: not known before the run."""
-    known = getattr(settings.algorithm, "parties", None)
-    found: tuple[int, Collection[tuple[int, int]] | None] = known(settings.clients) if known is not None else (1, ())
-    return found
 
 
 def _listed(links: Collection[tuple[int, int]]) -> str:
@@ -105,7 +101,7 @@ def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = 
         if directory is not None and several:
             directory = directory / f"{settings.name}-seed{settings.seed}"
         runs.append(
-            Run(
+            make_run(
                 settings,
                 until=experiment.until,
                 dry=experiment.dry,

@@ -3,23 +3,75 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+from paceline.clock import VirtualLoop
 from paceline.errors import Dropped
 from paceline.system import AlwaysOn, Availability, Leave
 from paceline.system.availability import staying
+from paceline.worlds.absence import Absence
+
+GLIMPSES = 10_000
+"""Most times that a device is followed in and out through one interval."""
 
 
-class Presence:
+class SimulatedPresence:
     """Devices that come and go; servers are always there."""
 
-    def __init__(self, availability: Availability) -> None:
+    def __init__(self, loop: VirtualLoop, availability: Availability, absence: Absence) -> None:
         self.steady = isinstance(availability, AlwaysOn)
         """Nobody ever goes: nothing need be asked."""
+        self.absence = absence
+        self.on_absence: Callable[[int, float, float], None] = lambda client, start, end: None
+        """Told of a client that was waited for while it was away: that was no idleness of its branch."""
+        self._loop = loop
         self._availability = availability
         self._staying = staying(availability)
         self._back: dict[int, float] = {}
         self._served: set[int] = set()
         self._resuming: set[int] = set()
+
+    # -- what an algorithm asks -------------------------------------------------------------------------------------
+
+    def online(self, client: int) -> bool:
+        """Whether a client could start now."""
+        now = self._loop.time()
+        return self.steady or self.next_online(client, now) <= now
+
+    async def reach(self, *clients: int) -> None:
+        """Sleep until the first of these is there."""
+        if self.steady:
+            return
+        now = self._loop.time()
+        when = min(self.next_online(client, now) for client in clients)
+        if when == math.inf:
+            raise Dropped(clients[0], now, None, reason="away")
+        if when > now:
+            await self._loop.at(when)
+            if len(clients) == 1:
+                self.on_absence(clients[0], now, when)
+
+    # -- what the simulation asks -----------------------------------------------------------------------------------
+
+    async def attend(self, site: int) -> None:
+        """Sleep until a site is there, as long as the rule for absence allows; else it has dropped out."""
+        if self.steady or site < 0:
+            return
+        now = self._loop.time()
+        when = self.next_online(site, now)
+        if when <= now:
+            return
+        if when == math.inf or not self.absence.patience:
+            raise Dropped(site, now, when, reason="away")
+        await self.sleep(site, now, when)
+
+    async def sleep(self, site: int, since: float, when: float) -> None:
+        """Sleep until a site is back at ``when``, or, where that is too late, until nobody waits any more."""
+        latest = since + self.absence.patience
+        await self._loop.at(min(when, latest))
+        self.on_absence(site, since, self._loop.time())
+        if when > latest:
+            raise Dropped(site, latest, when, reason="late")
 
     def next_online(self, site: int, when: float) -> float:
         """The earliest time from ``when`` on at which a site is there, or infinity."""
@@ -28,12 +80,19 @@ class Presence:
         when = max(when, self._back.get(site, 0.0))
         return when if when == math.inf else self._availability.next_online(site, when)
 
-    def reachable(self, site: int, when: float, now: float) -> float:
-        """The same for someone who must be there: whoever never will be has dropped out."""
-        when = self.next_online(site, when)
-        if when == math.inf:
-            raise Dropped(site, now, None)
-        return when
+    def away(self, site: int, begin: float, end: float) -> list[tuple[float, float]]:
+        """The parts of this time in which a device was away by its hours; leaves in mid-visit are told elsewhere."""
+        found, at = [], begin
+        for _ in range(GLIMPSES):
+            there = self._availability.next_online(site, at)
+            if there > at:
+                found.append((at, min(there, end)))
+            if there >= end:
+                break
+            at = self._availability.online_until(site, there)
+            if at >= end:
+                break
+        return found
 
     def served(self, site: int) -> None:
         """A model has come: the device may vanish with it."""

@@ -11,6 +11,9 @@ from paceline.config import Tree, apply, merge, parse_override
 from paceline.errors import SettingError, nearest
 from paceline.system import FleetSettings
 
+OWN = "own"
+"""The rule for absence that an algorithm states itself."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutorSettings:
@@ -64,6 +67,9 @@ class Settings:
     """Evaluate after this many rounds."""
     flush: int = 1024
     """Client visits after which deferred learning is computed even if nobody asks; bounds memory."""
+    absence: str = OWN
+    """What becomes of devices that are away, or leave in the middle: ``skip`` leaves them out, ``wait`` waits until
+    they are back, ``deadline:30`` waits at most 30 seconds each time; ``own`` is each algorithm's own rule."""
     fleet: FleetSettings = field(default_factory=FleetSettings)
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
 
@@ -91,9 +97,12 @@ def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = 
     for text in overrides:
         tree = merge(tree, parse_override(text))
     _check_words(tree, name)
-    own = {other: tree.pop(other, {}) for other in ALGORITHMS}
+    own = {other: dict(tree.pop(other, {})) for other in ALGORITHMS}
+    rules = {other: words.pop("absence") for other, words in own.items() if "absence" in words}
     for other, words in own.items():  # also of those that do not run: a slip must not pass in silence
         apply(algorithm_named(other).make(), words, f"{other}.")
+    if name in rules:  # a rule for one algorithm alone
+        tree = {**tree, "absence": rules[name]}
     algorithm_tree = merge(_lifted(tree), own[name])
     base = Settings(name=name, algorithm=named.make(), every=named.every, public=named.public)
     settings = apply(base, {key: value for key, value in tree.items() if key != "algorithm"})

@@ -1,4 +1,4 @@
-"""The world on a virtual clock: durations come from ``system``, values are promised by ``learn``.
+"""Machines on a virtual clock: durations come from ``system``, values are promised by ``learn``.
 
 Every client computes one thing at a time and has one uplink and one downlink, each of which carries one transfer
 at a time; what comes too early queues. A server computes one thing at a time and carries any number of transfers.
@@ -6,395 +6,183 @@ at a time; what comes too early queues. A server computes one thing at a time an
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import math
-import weakref
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from collections.abc import Sequence
 
-import numpy as np
-from torch import Tensor
-
-from paceline.clock import VirtualLoop
-from paceline.errors import Dropped, SettingError
-from paceline.learn.graph import Measure, Model, Promise, Visit
-from paceline.learn.noise import signed
-from paceline.learn.recipe import LocalSGD, one_step
-from paceline.ledger import NOBODY as NO_CAUSE
+from paceline.clock import VirtualLoop, make_loop
+from paceline.errors import Dropped, Fruitless
+from paceline.learn.graph import Model
 from paceline.ledger import Ledger
-from paceline.seeds import Address, address, mix, stream
 from paceline.system import Fleet
-from paceline.worlds.barrier import Activity, book_waits, say_where
+from paceline.system.failures import Failures
+from paceline.worlds.absence import SKIP, Absence
+from paceline.worlds.diary import Diary
 from paceline.worlds.hostile import NOBODY, Hostile
-from paceline.worlds.presence import Presence
+from paceline.worlds.learner import Learner
+from paceline.worlds.machines import Task
+from paceline.worlds.presence import SimulatedPresence
 from paceline.worlds.problem import Problem
+from paceline.worlds.stage import Stage
 from paceline.worlds.transfers import Transfers
 
-T = TypeVar("T")
-Log = list[Activity] | deque[Activity]
-BRANCH: contextvars.ContextVar[Log | None] = contextvars.ContextVar("branch", default=None)
-"""What the branch that runs now has done."""
-ROUND: contextvars.ContextVar[int | None] = contextvars.ContextVar("round", default=None)
-"""The round that the branch that runs now is in, where it has said so."""
+FRUITLESS = 2000
+"""Visits that may be broken off one after the other, in the whole fleet, before none is taken ever to be finished;
+with many clients, so many each."""
+EACH = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something an algorithm decided, and when."""
+class SimulatedMachines:
+    """Devices, servers and links as a fleet describes them."""
 
-    time: float
-    text: str
-    figures: dict[str, Any]
-
-
-@dataclass(eq=False)
-class Simulation:
-    """One run's world."""
-
-    fleet: Fleet
-    problem: Problem
-    seed: int
-    ledger: Ledger = field(default_factory=Ledger)
-    learning: bool = True
-    """False is a dry run: the schedule and its costs only."""
-    loop: VirtualLoop = field(default_factory=VirtualLoop)
-    server: int = -1
-    round: int = 0
-    adversary: Hostile = NOBODY
-
-    def __post_init__(self) -> None:
-        self.clients = range(self.fleet.size)
-        self.pending: list[weakref.ref[Model]] = []
-        self.promises: list[tuple[Promise[Any], asyncio.Future[Any] | None]] = []
-        self.notes: list[Note] = []
-        self.distributions: dict[str, Counter[int]] = {}
+    def __init__(
+        self, loop: VirtualLoop, fleet: Fleet, learner: Learner, ledger: Ledger, absence: Absence = SKIP
+    ) -> None:
+        self.loop = loop
+        self.fleet = fleet
+        self.size = fleet.size
+        self.presence = SimulatedPresence(loop, fleet.availability, absence)
+        self.failures = SimulatedFailures(loop, fleet.failures)
+        self.failing = fleet.failures.server
+        self.shares_links = fleet.network is not None and fleet.network.sharing is not None
+        self.seconds = fleet.compute.mean_seconds
+        self.diary = Diary(ledger, None if self.presence.steady else self.presence.away)
+        self._learner = learner
+        self._ledger = ledger
+        self._transfers = Transfers(loop, fleet, self.presence, ledger, self.diary)
         self._visits: dict[int, int] = {}
         self._free: dict[int, float] = {}
-        self._train_key = address(self.seed, "train")
-        self._presence = Presence(self.fleet.availability)
-        self._steady = self._presence.steady
-        self._transfers = Transfers(self.loop, self.fleet, self._presence, self.ledger)
+        self._broken_off = 0
 
-    # -- what costs no time ---------------------------------------------------------------------------------
+    async def visit(self, task: Task) -> tuple[Model, Model | None]:
+        """The client's time passes, the result is a promise; one that leaves may have to do it again when back."""
+        while True:
+            if not self.presence.steady or self._free.get(task.client, 0.0) > self.loop.time():
+                await self._ready(task.client)
+            try:
+                return await self._try(task)
+            except Dropped as dropped:
+                if dropped.gone or dropped.back is None or not self.presence.absence.patience:
+                    raise
+                await self.presence.sleep(task.client, dropped.at, dropped.back)
 
-    def now(self) -> float:
-        """The virtual time."""
-        return self.loop.time()
+    async def _ready(self, client: int) -> None:
+        """Until the client is there and has nothing else to do."""
+        while (free := self._free.get(client, 0.0)) > self.loop.time():
+            await self.loop.at(free)
+        if not self.presence.steady:
+            await self.presence.attend(client)
 
-    def stream(self, *path: Address) -> np.random.Generator:
-        """The run's stream at an address."""
-        return stream(self.seed, *path)
-
-    def initial_model(self, kind: int = 0) -> Model:
-        """The same for every algorithm with this seed."""
-        return self.problem.initial_model(self.seed, kind)
-
-    @property
-    def kinds(self) -> int:
-        """How many architectures there are."""
-        return len(self.problem.spaces)
-
-    def kind(self, client: int) -> int:
-        """Which of them a client has."""
-        return self.problem.kind(client)
-
-    def samples(self, client: int) -> int:
-        """Training samples of a client."""
-        return self.problem.samples(client)
-
-    @property
-    def hostile(self) -> frozenset[int]:
-        """The clients that work against the others."""
-        return self.adversary.clients
-
-    def public(self) -> tuple[Tensor, Tensor]:
-        """The server's own samples and labels."""
-        return self.problem.public_data()
-
-    def public_size(self) -> int:
-        """How many they are, also in a dry run."""
-        return self.problem.public_size
-
-    def online(self, client: int) -> bool:
-        """Whether a client could start now."""
-        return self._steady or self._presence.next_online(client, self.now()) <= self.now()
-
-    def evaluate(self, model: Model | Sequence[Model]) -> Measure:
-        """Promise a score."""
-        measure = self.problem.measure(model)
-        self.expect(measure)
-        return measure
-
-    async def observe(self, promise: Promise[T]) -> T:
-        """Stop the clock until the result is known."""
-        if not self.learning:
-            raise SettingError(
-                "a dry run learns nothing, but this run must know something learned to go on;"
-                " leave out --dry-run, or what asks for it"
-            )
-        if promise.result is None:
-            hold = self.loop.hold()
-            self.promises.append((promise, hold))
-            await hold
-        assert promise.result is not None
-        return promise.result
-
-    def expect(self, promise: Promise[Any]) -> None:
-        """Have it computed at the next stop."""
-        self.promises.append((promise, None))
-
-    def record(self, name: str, value: int) -> None:
-        """Count a value."""
-        self.distributions.setdefault(name, Counter())[value] += 1
-
-    def forget(self) -> None:
-        """The run is over: let go of what it was waiting for."""
-        self.loop.main = None
-        self.promises, self.pending = [], []
-
-    @property
-    def shares_links(self) -> bool:
-        """Whether the fleet has a network whose flows share links."""
-        return self.fleet.network is not None and self.fleet.network.sharing is not None
-
-    def note(self, text: str, **figures: Any) -> None:
-        """Keep a decision for the log and the report."""
-        self.notes.append(Note(self.now(), text, figures))
-
-    # -- what takes time --------------------------------------------------------------------------------------
-
-    async def train(
-        self,
-        client: int,
-        model: Model,
-        recipe: LocalSGD,
-        *,
-        mask: Model | None = None,
-        correction: Model | None = None,
-        anchor: Model | None = None,
-        flops: float | None = None,
-    ) -> Model:
-        """Local training: the client's time passes, the result is a promise."""
-        given = {"mask": mask, "correction": correction, "anchor": anchor}
-        extras = {name: extra for name, extra in given.items() if extra is not None}
-        work = self.problem.flops(client, recipe, flops)
-        return await self._visit("train", client, model, recipe, work, extras)
-
-    async def probe(self, client: int, model: Model, recipe: LocalSGD) -> Model:
-        """The full gradient: the client's time passes, the result is a promise."""
-        return await self._visit("probe", client, model, recipe, self.problem.probe_flops(client), {})
-
-    async def gradient(self, client: int, model: Model, recipe: LocalSGD) -> Model:
-        """One step of plain SGD with rate 1 goes from the model to the model less the gradient.
-
-        It takes that batch's share of a visit, also where visits' times come from a law.
-        """
-        samples, step = self.samples(client), one_step(recipe)
-        share = min(1.0, step.samples_for(samples) / recipe.samples_for(samples))
-        work = self.problem.flops(client, recipe)
-        return model - await self._visit("train", client, model, step, work, {}, share=share, counted=False)
-
-    def visits_per_probe(self, client: int, recipe: LocalSGD) -> float:
-        """From the mean times of both: 1 where times come from a law whatever the work."""
-        mean, problem = self.fleet.compute.mean_seconds, self.problem
-        return mean(client, problem.flops(client, recipe)) / mean(client, problem.probe_flops(client))
-
-    async def _visit(
-        self,
-        act: Literal["train", "probe"],
-        client: int,
-        model: Model,
-        recipe: LocalSGD,
-        flops: float,
-        extras: dict[str, Model],
-        *,
-        share: float = 1.0,
-        counted: bool = True,
-    ) -> Model:
-        """A visit, or such a share of the time of one."""
-        now = self.loop.time()
+    async def _try(self, task: Task) -> tuple[Model, Model | None]:
+        client, start, steady = task.client, self.loop.time(), self.presence.steady
         visit = self._visits.get(client, 0)
         self._visits[client] = visit + 1
-        start = max(now, self._free.get(client, 0.0))
-        if not self._steady:
-            start = self._presence.reachable(client, start, now)
-        seconds, joules = self.fleet.compute.cost(client, visit, flops)
-        seconds, joules, flops = seconds * share, joules * share, flops * share
-        leave = None if self._steady else self._presence.leave(client, visit, start, seconds)
-        if leave is not None and self._presence.resumes(client):
+        seconds, joules = self.fleet.compute.cost(client, visit, task.flops)
+        whole = 1.0 + task.gradient_share
+        seconds, joules, flops = seconds * whole, joules * whole, task.flops * whole
+        leave = None if steady else self.presence.leave(client, visit, start, seconds)
+        if leave is not None and self.presence.resumes(client):
             self._visits[client] = visit
         end = start + seconds if leave is None else leave.at
         self._free[client] = end
-        round = self._round()
-        if leave is None and self.learning:
-            model = self._promise(act, client, visit, model, recipe, extras)
-        if end > now:
+        self.diary.add(client, start, end)
+        found = self._promise(task, visit) if leave is None else None
+        if end > start:
             await self.loop.at(end)
-        self.ledger.wait(client, now, start, round, client)
         done = (end - start) / seconds if leave is not None and seconds else 1.0
-        counted = counted and leave is None
-        self.ledger.train(client, start, end, round, flops * done, joules * done, counted)
-        self._note(client, now, end)
+        self._ledger.train(client, start, end, task.round, flops * done, joules * done, leave is None)
         if leave is not None:
-            self._presence.left(client, leave.back)
+            self.presence.left(client, leave.back)
+            self.diary.add(client, leave.at, leave.back)
+            self._count_broken()
             raise Dropped(client, leave.at, leave.back)
-        return model
+        self._broken_off = 0
+        assert found is not None
+        return found
 
-    def _promise(
-        self,
-        act: Literal["train", "probe"],
-        client: int,
-        visit: int,
-        model: Model,
-        recipe: LocalSGD,
-        extras: dict[str, Model],
-    ) -> Model:
-        operation = Visit(
-            act=act,
-            shards=self.adversary.shards(self.problem, client),
-            client=client,
-            recipe=recipe,
-            lr=recipe.lr_at(self._round()),
-            key=signed(mix(self._train_key, client, visit)),
-            extras=tuple(extras),
-            owner=self,
-            round=self._round(),
-            time=self.loop.time(),
-        )
-        promise = Model(model.space, None, operation, (model, *extras.values()))
-        if act == "train":
-            promise = self.adversary.upload(client, operation.key, model, promise, extras.get("mask"))
-        self.pending.append(weakref.ref(promise))
-        return promise
+    def _promise(self, task: Task, visit: int) -> tuple[Model, Model | None]:
+        trained = self._learner.visit(task.act, task.client, visit, task.model, task.recipe, task.round, task.extras)
+        if task.gradient_at is None:
+            return trained, None
+        point = task.gradient_at(trained)
+        return trained, self._learner.gradient(task.client, visit, point, task.recipe, task.round)
 
-    async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
-        """Move a model over the links of both ends."""
-        now = self.loop.time()
-        await self._transfers.carry(source, target, model.nbytes, self._round(), waits=waits)
-        # From now on, also where it had to wait: what is booked here is not a barrier's wait, and being away is none.
-        self._note(source, now, self.loop.time())
-        self._note(target, now, self.loop.time())
-        return model
+    def _count_broken(self) -> None:
+        """A run in which no visit can finish says so and ends."""
+        self._broken_off += 1
+        if self._broken_off >= max(FRUITLESS, EACH * self.size):
+            raise Fruitless(
+                f"no visit can be finished: the last {self._broken_off:,} were all broken off, because devices left"
+                f" in the middle; now t={self.loop.time():g} s. Let devices stay longer (fleet.availability), or give"
+                " them less to do (local.steps, fleet.times)"
+            )
 
-    async def work(self, site: int, flops: float) -> None:
-        """A job at a server."""
+    async def carry(
+        self, models: Sequence[Model], source: int, target: int, round: int, *, waits: bool
+    ) -> Sequence[Model]:
+        """Over the links of both ends."""
+        size = models[0].nbytes if len(models) == 1 else sum(model.nbytes for model in models)
+        await self._transfers.carry(source, target, size, round, waits=waits)
+        return models
+
+    async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
+        """A job at a server; the model is a promise already."""
         now = self.loop.time()
         start = max(now, self._free.get(site, 0.0))
         seconds, joules = self.fleet.work(flops)
         failing = self.fleet.failures.server(site)
         end = self._free[site] = max(now, min(start + seconds, failing))
-        round = self._round()
+        self.diary.add(site, start, end)
         if end > now:
             await self.loop.at(end)
         share = (end - start) / seconds if end == failing and seconds else 1.0
         if end > start or end < failing:
-            self.ledger.work(site, start, end, round, flops * share, joules * share)
-        self._note(site, start, end)
+            self._ledger.work(site, start, end, round, flops * share, joules * share)
         if end >= failing:
-            raise Dropped(site, end)
+            raise Dropped(site, end, reason="failed")
+        return model
+
+    async def bring(self, models: Sequence[Model]) -> None:
+        """Whoever observes a simulation sees everything."""
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class SimulatedFailures:
+    """Failures at times that are fixed before the run."""
+
+    def __init__(self, loop: VirtualLoop, failures: Failures) -> None:
+        self._loop = loop
+        self._failures = failures
 
     @property
-    def breakable(self) -> bool:
+    def possible(self) -> bool:
         """Whether the fleet has failures."""
-        return not self.fleet.failures.none
+        return not self._failures.none
 
     async def breakdown(self, *sites: int) -> None:
         """Sleep until it has failed."""
-        failures = self.fleet.failures
+        failures = self._failures
         when = failures.server(*sites) if len(sites) == 1 else failures.link(*sites)
-        if when > self.now():
-            await (self.loop.create_future() if when == math.inf else self.loop.at(when))
+        if when > self._loop.time():
+            await (self._loop.create_future() if when == math.inf else self._loop.at(when))
 
-    async def reach(self, *clients: int) -> None:
-        """Sleep until the first of these is there."""
-        if self._steady:
-            return
-        when = min(self._presence.next_online(client, self.now()) for client in clients)
-        if when == math.inf:
-            raise Dropped(clients[0], self.now(), None)
-        if when > (now := self.now()):
-            await self.loop.at(when)
-            if len(clients) == 1:  # a branch of its own: no barrier takes this for idleness
-                self._note(clients[0], now, when)
 
-    async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
-        """Await an event and book the time at a site."""
-        begin, round = self.now(), self._round()
-        self._transfers.engaged.begin(site, begin)
-        try:
-            result = await event
-        except Dropped:
-            self._waited(site, begin, round, cause if isinstance(cause, int) else NO_CAUSE)
-            raise
-        except BaseException:  # what is in flight when a run ends is not booked
-            self._transfers.engaged.gaps(site, begin, self.now())
-            raise
-        self._waited(site, begin, round, cause if isinstance(cause, int) else cause(result))
-        return result
-
-    def _waited(self, site: int, begin: float, round: int, cause: int) -> None:
-        self._transfers.book_wait(site, begin, self.now(), round, cause)
-        if self.now() > begin:
-            self._note(site, begin, self.now())
-
-    # -- side by side -----------------------------------------------------------------------------------------
-
-    async def gather(self, branches: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """A barrier: all branches, and a record of who waited for whom."""
-        begin, round, outer = self.now(), self._round(), BRANCH.get()
-        logs: list[list[Activity]] = []
-        tasks: list[asyncio.Task[T]] = []
-        for branch in branches:
-            log: list[Activity] = []
-            context = contextvars.copy_context()
-            context.run(BRANCH.set, log)
-            logs.append(log)
-            tasks.append(self.loop.create_task(branch, context=context))
-        try:
-            results = list(await asyncio.gather(*tasks))
-        except BaseException as problem:
-            for task, log in zip(tasks, logs, strict=True):
-                if task.done() and not task.cancelled() and task.exception() is problem:
-                    say_where(problem, log)
-                task.cancel()
-            raise
-        sites = book_waits(self.ledger, logs, begin, self.now(), round, self.fleet.failures.server)
-        if outer is not None:
-            outer.extend(Activity(site, begin, self.now()) for site in sites)
-        return results
-
-    async def settled(self) -> None:
-        """The end of this instant."""
-        await self.loop.settled()
-
-    def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """A branch of its own until the run ends."""
-        log: deque[Activity] = deque(maxlen=1)  # it may run for long: only its last place is kept
-        context = contextvars.copy_context()
-        context.run(BRANCH.set, log)
-        task = self.loop.create_task(branch, context=context)
-
-        def done(task: asyncio.Task[Any]) -> None:
-            if not task.cancelled() and (problem := task.exception()) is not None:
-                say_where(problem, log)
-                self.loop.fail(problem)
-
-        task.add_done_callback(done)
-        return task
-
-    def enter(self, round: int) -> None:
-        """Of this branch and those that it starts from now on."""
-        ROUND.set(round)
-
-    def _round(self) -> int:
-        """The branch's own round, or the number of the next Progress."""
-        own = ROUND.get()
-        return self.round if own is None else own
-
-    def _note(self, site: int, start: float, end: float) -> None:
-        log = BRANCH.get()
-        if log is not None:
-            log.append(Activity(site, start, end))
+def simulate(
+    fleet: Fleet,
+    problem: Problem,
+    seed: int,
+    ledger: Ledger | None = None,
+    *,
+    learning: bool = True,
+    adversary: Hostile = NOBODY,
+    absence: Absence = SKIP,
+    flush: float = math.inf,
+) -> Stage:
+    """One run's simulated world; without ``learning`` it is a dry one: the schedule and its costs only."""
+    loop, ledger = make_loop(), ledger if ledger is not None else Ledger()
+    learner = Learner(loop, problem, seed, dry=not learning, adversary=adversary, flush=flush)
+    machines = SimulatedMachines(loop, fleet, learner, ledger, absence)
+    stage = Stage(machines, learner, ledger, machines.diary)
+    machines.presence.on_absence = stage.note
+    return stage

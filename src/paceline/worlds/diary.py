@@ -1,0 +1,80 @@
+"""What each site has done lately: so that a wait is booked for time in which it did nothing else, and was there.
+
+A site waits for one thing at a time, never while it works or moves bytes, and never while it is away. Whoever wants
+to book a wait says so when it begins (``ask``); what happened since the oldest open question is remembered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from paceline.ledger import Ledger
+
+Interval = tuple[float, float]
+Away = Callable[[int, float, float], list[Interval]]
+"""When a site was away between two moments."""
+
+
+class Diary:
+    """Occupied intervals of every site, as far back as somebody may ask."""
+
+    def __init__(self, ledger: Ledger, away: Away | None = None) -> None:
+        self._ledger = ledger
+        self._away = away
+        self._spans: dict[int, list[list[float]]] = {}
+        self._open: dict[int, float] = {}
+        self._asked = 0
+
+    def ask(self, now: float) -> int:
+        """Somebody will ask about the time from now on; returns the question's number."""
+        self._asked += 1
+        self._open[self._asked] = now
+        return self._asked
+
+    def answered(self, question: int) -> None:
+        """Nobody asks this any more."""
+        del self._open[question]
+
+    def add(self, site: int, start: float, end: float) -> list[float] | None:
+        """The site is occupied from start to end, of which the end may be yet to come.
+
+        Returns start and end: where the end is not known (infinite), it is to be written there when it is.
+        """
+        if end <= start:
+            return None
+        added = [start, end]
+        spans = self._spans.get(site)
+        if spans is None:
+            self._spans[site] = [added]
+            return added
+        # Questions are asked in the order of time: the first that is open is the oldest.
+        since = next(iter(self._open.values()), start)
+        if spans[0][1] <= since:
+            spans[:] = [span for span in spans if span[1] > since]
+        spans.append(added)
+        return added
+
+    def book_wait(self, site: int, begin: float, end: float, round: int, cause: int) -> None:
+        """The site was engaged and waited: book the part of it in which it was there and did nothing else."""
+        if end <= begin:
+            return
+        for start, stop in self._gaps(site, begin, end):
+            self._ledger.wait(site, start, stop, round, cause)
+            self.add(site, start, stop)
+
+    def _gaps(self, site: int, begin: float, end: float) -> list[Interval]:
+        known: list[list[float]] = list(self._spans.get(site, ()))
+        if self._away is not None and site >= 0:
+            known += [list(interval) for interval in self._away(site, begin, end)]
+        if not known:
+            return [(begin, end)]
+        known.sort()
+        found, free = [], begin
+        for start, stop in [*known, [end, math.inf]]:
+            if start > free:
+                found.append((free, min(start, end)))
+            free = max(free, stop)
+            if free >= end:
+                break
+        return found

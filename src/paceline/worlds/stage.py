@@ -1,0 +1,316 @@
+"""The world that algorithms see: verbs, branches and the books, over whatever machines do the work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from paceline.errors import Dropped
+from paceline.learn.graph import Model, Promise
+from paceline.learn.recipe import LocalSGD, one_step
+from paceline.ledger import NOBODY, Ledger
+from paceline.ledger.events import Chronicle, Event
+from paceline.seeds import Address, stream
+from paceline.worlds.barrier import Activity, book_waits, say_where
+from paceline.worlds.diary import Diary
+from paceline.worlds.learner import Learner
+from paceline.worlds.machines import Machines, Task
+from paceline.worlds.problem import Problem
+
+T = TypeVar("T")
+Log = list[Activity] | deque[Activity]
+BRANCH: contextvars.ContextVar[Log | None] = contextvars.ContextVar("branch", default=None)
+"""What the branch that runs now has done."""
+ROUND: contextvars.ContextVar[int | None] = contextvars.ContextVar("round", default=None)
+"""The round that the branch that runs now is in, where it has said so."""
+
+
+class Stage:
+    """One run's world."""
+
+    server = -1
+
+    def __init__(self, machines: Machines, learner: Learner, ledger: Ledger, diary: Diary) -> None:
+        self.machines = machines
+        self.learner = learner
+        self.ledger = ledger
+        self.loop = machines.loop
+        self.clients = range(machines.size)
+        self.chronicle = Chronicle()
+        self.progress = 0
+        """How many ``Progress`` have been yielded."""
+        self.presence = machines.presence
+        self.failures = machines.failures
+        self.public = PublicSamples(learner.problem)
+        self.learning = Lessons(self)
+        self._diary = diary
+
+    # -- what costs no time ---------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> Stage:
+        """What is told goes to the chronicle, with the time."""
+        return self
+
+    def tell(self, event: Event) -> None:
+        """Keep an event for the log and the report."""
+        self.chronicle.tell(self.now(), event)
+
+    def count(self, name: str, value: int) -> None:
+        """Count a value."""
+        self.chronicle.count(name, value)
+
+    @property
+    def round(self) -> int:
+        """The branch's own round, or the number of the next Progress."""
+        own = ROUND.get()
+        return self.progress if own is None else own
+
+    def now(self) -> float:
+        """The time of this instant."""
+        return self.loop.time()
+
+    def stream(self, *path: Address) -> np.random.Generator:
+        """The run's stream at an address."""
+        return stream(self.learner.seed, *path)
+
+    def initial_model(self, kind: int = 0) -> Model:
+        """The same for every algorithm with this seed."""
+        return self.learner.initial_model(kind)
+
+    def samples(self, client: int) -> int:
+        """Training samples of a client."""
+        return self.learner.problem.samples(client)
+
+    def enter(self, round: int) -> None:
+        """Of this branch and those that it starts from now on."""
+        ROUND.set(round)
+
+    # -- what takes time --------------------------------------------------------------------------------------
+
+    async def train(
+        self,
+        client: int,
+        model: Model,
+        recipe: LocalSGD,
+        *,
+        mask: Model | None = None,
+        correction: Model | None = None,
+        anchor: Model | None = None,
+        flops: float | None = None,
+    ) -> Model:
+        """Local training."""
+        given = {"mask": mask, "correction": correction, "anchor": anchor}
+        extras = {name: extra for name, extra in given.items() if extra is not None}
+        work = self.learner.problem.flops(client, recipe, flops)
+        task = Task(
+            act="train", client=client, model=model, recipe=recipe, round=self.round, flops=work, extras=extras
+        )
+        return (await self.visit(task))[0]
+
+    async def visit(self, task: Task) -> tuple[Model, Model | None]:
+        """A client computes."""
+        begin = self.loop.time()
+        try:
+            return await self.machines.visit(task)
+        finally:
+            self.note(task.client, begin, self.loop.time())
+
+    async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
+        """Move a model over the links of both ends."""
+        return (await self.send_all((model,), source, target, waits=waits))[0]
+
+    async def send_all(
+        self, models: Sequence[Model], source: int, target: int, *, waits: bool = True
+    ) -> Sequence[Model]:
+        """Several models as one message."""
+        begin = self.loop.time()
+        try:
+            return await self.machines.carry(models, source, target, self.round, waits=waits)
+        finally:
+            # Also where it had to wait: what is booked there is not a barrier's wait, and being away is none.
+            self.note(source, begin, self.loop.time())
+            self.note(target, begin, self.loop.time())
+
+    async def transfers(self, moves: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Side by side where links are shared, else one after the other."""
+        if self.machines.shares_links:
+            return list(await asyncio.gather(*moves))
+        return [await move for move in moves]
+
+    async def work(self, site: int, flops: float, model: Model) -> Model:
+        """A job at a server."""
+        begin = self.loop.time()
+        try:
+            return await self.machines.work(site, flops, self.round, model)
+        finally:
+            self.note(site, begin, self.loop.time())
+
+    async def observe(self, promise: Promise[T]) -> T:
+        """Stop the clock until the result is known."""
+        await self.machines.bring(promise.models)
+        return await self.learner.observe(promise)
+
+    async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
+        """Await an event and book the time at a site."""
+        begin, round = self.now(), self.round
+        question = self._diary.ask(begin)
+        try:
+            result = await event
+            self._waited(site, begin, round, cause if isinstance(cause, int) else cause(result))
+        except Dropped:
+            self._waited(site, begin, round, cause if isinstance(cause, int) else NOBODY)
+            raise
+        finally:  # what is in flight when a run ends is not booked
+            self._diary.answered(question)
+        return result
+
+    def _waited(self, site: int, begin: float, round: int, cause: int) -> None:
+        end = self.now()
+        self._diary.book_wait(site, begin, min(end, self.machines.failing(site)), round, cause)
+        if end > begin:
+            self.note(site, begin, end)
+
+    async def bring(self, models: Sequence[Model]) -> None:
+        """Let whoever observes the run see these."""
+        await self.machines.bring(models)
+
+    def close(self) -> None:
+        """The run is over."""
+        self.machines.close()
+
+    # -- side by side -----------------------------------------------------------------------------------------
+
+    async def gather(self, branches: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """A barrier: all branches, and a record of who waited for whom."""
+        begin, round, outer = self.now(), self.round, BRANCH.get()
+        logs: list[list[Activity]] = []
+        tasks: list[asyncio.Task[T]] = []
+        for branch in branches:
+            log: list[Activity] = []
+            context = contextvars.copy_context()
+            context.run(BRANCH.set, log)
+            logs.append(log)
+            tasks.append(self.loop.create_task(branch, context=context))
+        question = self._diary.ask(begin)
+        try:
+            results = list(await asyncio.gather(*tasks))
+            sites = book_waits(self._diary, logs, begin, self.now(), round, self.machines.failing)
+        except BaseException as problem:
+            for task, log in zip(tasks, logs, strict=True):
+                if task.done() and not task.cancelled() and task.exception() is problem:
+                    say_where(problem, log)
+                task.cancel()
+            raise
+        finally:
+            self._diary.answered(question)
+        if outer is not None:
+            outer.extend(Activity(site, begin, self.now()) for site in sites)
+        return results
+
+    async def settled(self) -> None:
+        """The end of this instant."""
+        await self.loop.settled()
+
+    def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A branch of its own until the run ends."""
+        log: deque[Activity] = deque(maxlen=1)  # it may run for long: only its last place is kept
+        context = contextvars.copy_context()
+        context.run(BRANCH.set, log)
+        task = self.loop.create_task(branch, context=context)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            if not task.cancelled() and (problem := task.exception()) is not None:
+                say_where(problem, log)
+                self.loop.fail(problem)
+
+        task.add_done_callback(done)
+        return task
+
+    def note(self, site: int, start: float, end: float) -> None:
+        """A site was engaged in the branch that runs now: what it waited meanwhile is not the barrier's to book."""
+        log = BRANCH.get()
+        if log is not None:
+            log.append(Activity(site, start, end))
+
+
+class Lessons:
+    """What else than trained models can be learned in a world."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._problem = stage.learner.problem
+
+    @property
+    def kinds(self) -> int:
+        """How many architectures there are."""
+        return len(self._problem.spaces)
+
+    def kind(self, client: int) -> int:
+        """Which of them a client has."""
+        return self._problem.kind(client)
+
+    async def probe(self, client: int, model: Model, recipe: LocalSGD) -> Model:
+        """The full gradient."""
+        work, round = self._problem.probe_flops(client), self._stage.round
+        task = Task(act="probe", client=client, model=model, recipe=recipe, round=round, flops=work)
+        return (await self._stage.visit(task))[0]
+
+    async def train_then_gradient(
+        self,
+        client: int,
+        model: Model,
+        recipe: LocalSGD,
+        *,
+        at: Callable[[Model], Model],
+        mask: Model | None = None,
+        flops: float | None = None,
+    ) -> tuple[Model, Model]:
+        """One visit of a visit's time and that of one batch, also where visits' times come from a law."""
+        samples = self._stage.samples(client)
+        share = min(1.0, one_step(recipe).samples_for(samples) / recipe.samples_for(samples))
+        task = Task(
+            act="train",
+            client=client,
+            model=model,
+            recipe=recipe,
+            round=self._stage.round,
+            flops=self._problem.flops(client, recipe, flops),
+            extras={} if mask is None else {"mask": mask},
+            gradient_at=at,
+            gradient_share=share,
+        )
+        trained, gradient = await self._stage.visit(task)
+        assert gradient is not None
+        return trained, gradient
+
+    def visits_per_probe(self, client: int, recipe: LocalSGD) -> float:
+        """From the mean times of both: 1 where times come from a law whatever the work."""
+        seconds, problem = self._stage.machines.seconds, self._problem
+        return seconds(client, problem.flops(client, recipe)) / seconds(client, problem.probe_flops(client))
+
+    def expect(self, promise: Promise[Any]) -> None:
+        """Have it computed at the next stop."""
+        self._stage.learner.expect(promise)
+
+
+class PublicSamples:
+    """The server's own samples."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    @property
+    def size(self) -> int:
+        """How many they are, also in a dry run."""
+        return self._problem.public_size
+
+    def data(self) -> tuple[Tensor, Tensor]:
+        """The samples and their labels."""
+        return self._problem.public_data()
