@@ -24,7 +24,7 @@ class Rounded:
     """Multiples of a step of which the largest number has 2^(bits-1) - 1 (DFedAvgM, Sun et al. 2022).
 
     With a key numbers are rounded up with the probability that makes the mean right, else to the nearest. All are
-    held in the range. At random that matters: the last whole number and a draw near 1 add up to the next, by rounding.
+    held in the range. At random that matters: the last whole number and a draw near 1 may round to the next.
     To the nearest it changes nothing, since the quotient x/step is wrong by far less than a half.
     ``through`` also takes rows of several vectors (the draws are then the same for each), with the same bits.
     """
