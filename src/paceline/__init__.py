@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from paceline.learn.graph import Model, combine, mean
     from paceline.learn.models import to_groupnorm
     from paceline.learn.recipe import LocalSGD
+    from paceline.worlds.dry import Timeline, dry
     from paceline.worlds.experiment import Experiment, Outcome, perform, plan
     from paceline.worlds.settings import Settings, make_settings
     from paceline.worlds.until import Until
@@ -41,6 +42,8 @@ __all__ = [
     "Outcome",
     "plan",
     "perform",
+    "dry",
+    "Timeline",
 ]
 
 # A name is imported from its room when it is first asked for: most rooms need torch, which takes seconds to import,
@@ -65,6 +68,8 @@ _HOMES = {
     "Outcome": "worlds.experiment",
     "plan": "worlds.experiment",
     "perform": "worlds.experiment",
+    "dry": "worlds.dry",
+    "Timeline": "worlds.dry",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this would let every misspelt name pass

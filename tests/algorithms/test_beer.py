@@ -17,6 +17,7 @@ from paceline.ledger import Ledger
 from paceline.seeds import stream
 from paceline.system.availability import Leave, parse_availability
 from paceline.topology import make_mixing, parse_graph
+from paceline.worlds.absence import WAIT
 from paceline.worlds.simulation import simulate
 from tests.algorithms.test_dfedavgm import start_of
 from tests.algorithms.test_gossip import personal
@@ -61,9 +62,22 @@ def tracks_of(algorithm, world):
         return found
 
     found = world.loop.run_until_complete(main())
-    parts = ("models", "trackers", "gradients", "model_estimates", "tracker_estimates")
-    Executor(CohortTrainer()).run([m for tracks in found for part in parts for m in getattr(tracks, part).values()])
-    return [{p: np.array([m.value.numpy() for m in getattr(t, p).values()]) for p in parts} for t in found]
+    parts = [parts_of(tracks) for tracks in found]
+    copies = [estimate for tracks in found for known in tracks.known.values() for estimate in known]
+    Executor(CohortTrainer()).run([model for some in parts for models in some.values() for model in models] + copies)
+    for tracks in found:  # whoever is in step knows what its neighbour believes it to know
+        for (_, of_whom), known in tracks.known.items():
+            for copy, own in zip(known, tracks.estimates[of_whom], strict=True):
+                assert torch.equal(copy.value, own.value)
+    return [{p: np.array([m.value.numpy() for m in models]) for p, models in some.items()} for some in parts]
+
+
+def parts_of(tracks):
+    estimates = {
+        "model_estimates": [one.model for one in tracks.estimates.values()],
+        "tracker_estimates": [one.tracker for one in tracks.estimates.values()],
+    }
+    return {part: [*getattr(tracks, part).values()] for part in ("models", "trackers", "gradients")} | estimates
 
 
 @pytest.mark.parametrize("gradients", ["batch", "full"])
@@ -189,6 +203,9 @@ class Losing:
     def next_online(self, client, now):
         return now
 
+    def online_until(self, client, now):
+        return math.inf
+
     def leaves(self, client, visit, start, seconds):
         return Leave(start + seconds / 2, math.inf) if self.visits.get(client) == visit else None
 
@@ -200,7 +217,7 @@ def test_those_who_are_left_track_their_own_gradients(words):
     problem = quadratics(8, sigma2=0.0)
     calm = quadratic_world(problem)
     fleet = replace(calm.machines.fleet, availability=Losing({2: 6, 5: 9}))
-    world = simulate(fleet, calm.learner.problem, 3, Ledger())
+    world = simulate(fleet, calm.learner.problem, 3, Ledger(), absence=WAIT)
     algorithm = BEER(rounds=200, graph="complete", gamma=0.3, local=ONE, **words)
     found = tracks_of(algorithm, world)
     assert [len(tracks["trackers"]) for tracks in found] == [8] * 6 + [7] * 3 + [6] * 191
@@ -220,9 +237,10 @@ def test_those_who_are_left_track_their_own_gradients(words):
 
 def test_who_is_away_is_waited_for_and_who_is_gone_is_left_out():
     """Each visit is the last with 5 %: 30 rounds of 8 clients without a loss have a chance below 1e-5; seeded."""
-    world = world_of([1.0] * 8, availability=parse_availability("dropout:0.3", seed=4, size=8))
+    world = world_of([1.0] * 8, availability=parse_availability("dropout:0.3", seed=4, size=8), absence=WAIT)
     follow(world, BEER(rounds=10))
     assert world.ledger.visits == 10 * 8
-    world = world_of([1.0] * 8, availability=parse_availability("dropout:0.05,forever", seed=4, size=8))
+    gone = parse_availability("dropout:0.05,forever", seed=4, size=8)
+    world = world_of([1.0] * 8, availability=gone, absence=WAIT)
     follow(world, BEER(rounds=30))
     assert any("gone for good" in note.text for note in world.chronicle.events)

@@ -211,7 +211,7 @@ def test_a_sparse_model_is_smaller_and_its_mask_travels_once():
     bitmap = math.ceil(sum(s.stop - s.start for s in swarm.slots) / 8)
     sizes = [size for size, r in spans(world, "bytes", "round", kinds=("send",))]
     assert sizes == [weights + bitmap] * 24 + [weights] * 48
-    assert swarm.size(counts, changed=False) == weights
+    assert swarm.sizes(counts) == (weights, bitmap)
 
 
 def test_the_papers_accounting_is_weights_only():
@@ -228,23 +228,27 @@ def test_flops_know_density():
     assert swarm.flops(swarm.peers[0].counts) < SPACE.flops
 
 
-def test_growth_by_gradient_costs_one_dense_batch():
-    world, _, _ = dry(rounds=1, regrow=0.3)
-    flops = sorted({flops for (flops,) in spans(world, "flops", kinds=("train",))})
-    assert flops[0] == pytest.approx(3 * SPACE.flops * LOCAL.batch)
-    assert world.ledger.visits == 12  # a batch is no visit
+def test_growth_by_gradient_costs_one_batch_more():
+    """Four samples after ten, in the same visit."""
+    world, _, times = dry(rounds=1, wait=0, regrow=0.3)
+    swarm = Swarm(world, density=0.5)
+    samples = LOCAL.samples_for(10) + LOCAL.batch
+    expected = pytest.approx(3 * swarm.flops(swarm.peers[0].counts) * samples)
+    assert [flops for (flops,) in spans(world, "flops", kinds=("train",))] == [expected] * 12
+    assert times == [pytest.approx(samples / LOCAL.samples_for(10))] and world.ledger.visits == 12
 
 
 def test_a_batch_is_no_larger_than_its_client():
-    """Ten samples of a batch of twenty: the gradient costs one of five epochs."""
+    """Ten samples of a batch of twenty: the gradient costs one epoch after five."""
     world = dry_world([1.0] * 3)
 
     async def main():
-        await world.gradient(0, world.initial_model(), LocalSGD(lr=0.1, batch=20, epochs=5))
+        recipe = LocalSGD(lr=0.1, batch=20, epochs=5)
+        await world.learning.train_then_gradient(0, world.initial_model(), recipe, at=lambda trained: trained)
 
     play(world, main())
     assert world.samples(0) == 10
-    assert spans(world, "end", "flops", kinds=("train",)) == [(pytest.approx(0.2), pytest.approx(30 * SPACE.flops))]
+    assert spans(world, "end", "flops", kinds=("train",)) == [(pytest.approx(1.2), pytest.approx(3 * 60 * SPACE.flops))]
 
 
 # -- learning -------------------------------------------------------------------------------------------------------
@@ -408,6 +412,9 @@ class Leaving:
     def next_online(self, client, now):
         return now
 
+    def online_until(self, client, now):
+        return math.inf
+
     def leaves(self, client, visit, start, seconds):
         return Leave(start + 0.1, start + seconds) if client == self.who and visit == 0 else None
 
@@ -420,6 +427,9 @@ class Later:
 
     def next_online(self, client, now):
         return max(now, self.since.get(client, 0.0))
+
+    def online_until(self, client, now):
+        return math.inf
 
     def leaves(self, client, visit, start, seconds):
         return None
@@ -440,14 +450,14 @@ def test_who_goes_away_takes_nobody_s_place():
 
 
 def test_who_is_away_is_not_heard():
-    """Client 1 is away until t = 1000: the others do not sit and wait for its model."""
+    """Client 1 is away until t = 1000: the others do not sit and wait for its model, nor the round for it."""
     world = dry_world([1.0] * 3, availability=Later({1: 1000.0}))
     algorithm = DADPFL(
         rounds=1, neighbours=Neighbourhoods(graph="complete"), wait=2, pruning=NO_PRUNING, regrow=0.0, local=LOCAL
     )
-    follow(world, algorithm)
+    assert follow(world, algorithm) == [2.0]
     began = begins(world)
-    assert sorted(began[client] for client in (0, 2)) == [0.0, 1.0] and began[1] == 1000.0
+    assert sorted(began) == [0, 2] and sorted(began.values()) == [0.0, 1.0]
     waits = spans(world, "site", "start", "end", kinds=("wait",))
     assert not [row for row in waits if row[0] == 1], "being away is nobody's waiting"
 

@@ -72,4 +72,4 @@ def test_nobody_waits_twice_or_keeps_waiting(name):
     for client in range(12):
         waits = sorted((r["start"], r["end"]) for r in rows if r["site"] == client and r["kind"] == "wait")
         assert all(end <= start + 1e-9 for (_, end), (start, _) in itertools.pairwise(waits))
-    assert not one.world._transfers.engaged._waits
+    assert not one.world.machines.diary._open

@@ -4,24 +4,26 @@ import numpy as np
 import pytest
 import torch
 
+from paceline.algorithms.base import somebody
 from paceline.algorithms.beer import BEER
 from paceline.algorithms.dfedavgm import DFedAvgM
 from paceline.algorithms.dfedsam import DFedSAM
 from paceline.algorithms.ditto import Ditto
-from paceline.algorithms.gossip import equal_shares, heard_by, meet, metropolis_shares, noise
+from paceline.algorithms.gossip import equal_shares, heard_by, meet, metropolis_shares, noise, train_and_meet
 from paceline.algorithms.gossipfl import GossipFL
 from paceline.algorithms.neighbourhoods import Neighbourhoods
-from paceline.errors import Dropped
+from paceline.errors import Deserted
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from paceline.system.availability import parse_availability
 from paceline.topology import make_mixing, parse_graph
+from paceline.worlds.absence import parse_absence
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.making import make_run
 from paceline.worlds.settings import Settings
 from tests.algorithms.test_pfedavg import LOCAL, SIZE, world_of
-from tests.worlds.worlds import FixedLinks, follow, play, spans
+from tests.worlds.worlds import FixedLinks, follow, follow_while_there, play, spans
 
 SHORT = LocalSGD(lr=0.05, batch=20, steps=2)
 RING = Neighbourhoods(graph="ring")
@@ -66,10 +68,17 @@ def test_a_dry_run_has_the_same_timeline_and_costs(name):
 def test_clients_that_come_and_go_end_no_run(name):
     """Who comes back is there in all 12 rounds; where visits may be the last the run goes on with fewer, or ends."""
     for words in ("dropout:0.3", "dropout:0.05,forever", "dropout:0.6,forever"):
-        world = world_of([1.0] * 8, FixedLinks(0.1), availability=parse_availability(words, seed=1, size=8))
-        times = follow(world, RIVALS[name](rounds=12, local=LOCAL))
+        algorithm, coming = RIVALS[name](rounds=12, local=LOCAL), parse_availability(words, seed=1, size=8)
+        absence = parse_absence(algorithm.traits(8).absence)
+        world = world_of([1.0] * 8, FixedLinks(0.1), availability=coming, absence=absence)
+        times, end = follow_while_there(world, algorithm)
         assert times == sorted(times)
-        assert len(times) == 12 if words == "dropout:0.3" else 1 <= len(times) <= 12
+        if end is None:
+            assert len(times) == 12
+        else:
+            assert words != "dropout:0.3" and 1 <= len(times) < 12
+            assert end == f"every client has left for good at t={world.now():g} s; {len(times)} of 12 rounds are done"
+            assert not any(map(world.presence.online, world.clients))
 
 
 @pytest.mark.parametrize("name", ["dfedavgm", "dfedsam", "gossipfl"])
@@ -86,17 +95,17 @@ def test_who_leaves_is_left_out_and_keeps_its_model(name):
 def test_meeting_ends_when_nobody_is_left():
     world = world_of([1.0] * 2, availability=parse_availability("dropout:0.9,forever", seed=3, size=2))
 
-    async def main():
-        for _ in range(100):
-            await meet(
-                world,
-                [[1], [0]],
-                lambda client: world.train(client, world.initial_model(), LOCAL),
-                lambda client, trained: trained,
-            )
+    def meeting():
+        return train_and_meet(world, [[1], [0]], [world.initial_model()] * 2, LOCAL)
 
-    with pytest.raises(Dropped):
+    async def main():
+        for done in range(100):
+            await somebody(world, done, 100)
+            await meeting()
+
+    with pytest.raises(Deserted, match=r"every client has left for good at t=.* of 100 rounds are done"):
         play(world, main())
+    assert play(world, meeting()).trained == {}, "those who have gone are left out"
 
 
 def test_what_is_sent_is_heard_by_those_who_asked():

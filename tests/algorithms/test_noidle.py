@@ -1,6 +1,8 @@
 """SPFL, APFL, DGA and MIFA: their times by hand, and their recursions on a quadratic (NI-1 ... NI-8)."""
 
 import itertools
+import math
+import re
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -21,10 +23,11 @@ from paceline.ledger import Ledger
 from paceline.system import AlwaysOn, Fleet, FreeServer
 from paceline.system.availability import Leave
 from paceline.system.server import ConstantServer
+from paceline.worlds.absence import SKIP, WAIT
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation import simulate
 from tests.algorithms.test_psfl import quadratic_world
-from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, spans
+from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, follow_while_there, spans
 
 TL, TC, TW, TG = 19.0, 6.0, 38.0, 19.0
 
@@ -35,22 +38,25 @@ class FirstVanish:
     def next_online(self, device, now):
         return now
 
+    def online_until(self, device, now):
+        return math.inf
+
     def leaves(self, device, visit, start, seconds):
         return Leave(start, start + TW) if device < 2 else None
 
 
-def paper_world(*, stragglers=True, server=TG, times=TL, devices=10, learning=False):
+def paper_world(*, stragglers=True, server=TG, times=TL, devices=10, availability=None, absence=SKIP):
     fleet = Fleet(
         size=devices,
         compute=Table([times] * devices if isinstance(times, float) else times),
         links=FixedLinks(TC / 2),
-        availability=FirstVanish() if stragglers else AlwaysOn(),
+        availability=availability or (FirstVanish() if stragglers else AlwaysOn()),
         server=ConstantServer(server) if server else FreeServer(),
     )
-    return simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=learning)
+    return simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(), learning=False, absence=absence)
 
 
-FEDAVG = PSFL(rounds=6, width=10, length=1, sampler="uniform", stragglers="wait")
+FEDAVG = PSFL(rounds=6, width=10, length=1, sampler="uniform")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +69,7 @@ FEDAVG = PSFL(rounds=6, width=10, length=1, sampler="uniform", stragglers="wait"
     ids=["fedavg", "dga", "spfl"],
 )
 def test_rounds_take_what_the_closed_form_says(algorithm, per_round):
-    times = follow(paper_world(), algorithm)
+    times = follow(paper_world(absence=WAIT), algorithm)
     assert np.diff(times) == pytest.approx([per_round] * 5)
     assert times[0] <= per_round
 
@@ -76,12 +82,12 @@ def test_mifa_waits_for_stragglers_in_the_first_round_only():
 
 def test_a_slow_server_sets_the_pace_of_spfl():
     """NI-E2: max(T_l + T_c + T_w, T_g), not max(T_l + T_c, T_g) + T_w."""
-    times = follow(paper_world(server=100.0), SPFL(rounds=5))
+    times = follow(paper_world(server=100.0, absence=WAIT), SPFL(rounds=5))
     assert np.diff(times) == pytest.approx([100.0] * 4)
 
 
 def test_in_spfl_the_server_works_while_devices_train():
-    world = paper_world(stragglers=False)
+    world = paper_world(stragglers=False, absence=WAIT)
     follow(world, SPFL(rounds=3))
     works = spans(world, "start", "end", kinds=["work"])
     assert works == [(25.0, 44.0), (50.0, 69.0)]  # in the second and third round, from their beginning
@@ -139,9 +145,7 @@ def test_when_nobody_is_there_mifa_waits():
         def leaves(self, device, visit, start, seconds):
             return Leave(start, start + TW)
 
-    world = paper_world()
-    object.__setattr__(world.machines.fleet, "availability", AllVanish())
-    world.__post_init__()
+    world = paper_world(availability=AllVanish())
     times = follow(world, MIFA(rounds=6))
     assert min(np.diff(times)) >= TG
     assert times[-1] > 2 * TW
@@ -156,14 +160,13 @@ def test_a_run_ends_when_everybody_is_gone(algorithm):
         def leaves(self, device, visit, start, seconds):
             return Leave(start + seconds / 2, float("inf")) if start > 100 else None
 
-    world = paper_world()
-    object.__setattr__(world.machines.fleet, "availability", Gone())
-    world.__post_init__()
-    assert 0 < len(follow(world, algorithm)) < 50
+    times, end = follow_while_there(paper_world(availability=Gone()), algorithm)
+    assert 0 < len(times) < 50
+    assert re.fullmatch(rf"every client has left for good at t=.* s; {len(times)} of 50 rounds are done", end)
 
 
 def test_devices_that_train_on_in_dga_are_not_booked_as_waiting():
-    world = paper_world(stragglers=False, times=[5.0, 7.0, 11.0, 17.0], devices=4)
+    world = paper_world(stragglers=False, times=[5.0, 7.0, 11.0, 17.0], devices=4, absence=WAIT)
     follow(world, DGA(rounds=4))
     by_site = defaultdict(list)
     for site, kind, start, end in spans(world, "site", "kind", "start", "end"):
@@ -263,12 +266,13 @@ def test_mifa_adds_the_mean_of_all_memories():
         def next_online(self, device, now):
             return now
 
+        def online_until(self, device, now):
+            return math.inf
+
         def leaves(self, device, visit, start, seconds):
             return Leave(start + seconds / 2, float("inf")) if device == 0 and visit >= 1 else None
 
-    world = quadratic_world(CENTRES)
-    object.__setattr__(world.machines.fleet, "availability", Leaves())
-    world.__post_init__()
+    world = quadratic_world(CENTRES, availability=Leaves())
     got = values(world, MIFA(rounds=3, local=LOCAL))
     x = world.initial_model().value.numpy()
     memory = -0.3 * (x - CENTRES)

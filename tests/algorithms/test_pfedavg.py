@@ -17,6 +17,7 @@ from paceline.seeds import stream
 from paceline.system import AlwaysOn, Fleet, FreeServer
 from paceline.system.failures import Failures
 from paceline.topology import make_mixing, parse_graph
+from paceline.worlds.absence import SKIP
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation import simulate
 from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, quadratic_world, spans
@@ -26,7 +27,7 @@ GRAPHS = ("complete:9", "torus:3x3", "ring:9", "tree:9", "barbell:3,3", "star:9"
 SIZE = SPACE.size * 4
 
 
-def world_of(times, links=None, seed=0, availability=None, failures=None):
+def world_of(times, links=None, seed=0, availability=None, failures=None, absence=SKIP):
     fleet = Fleet(
         size=len(times),
         compute=Table(times),
@@ -35,7 +36,7 @@ def world_of(times, links=None, seed=0, availability=None, failures=None):
         server=FreeServer(),
         failures=failures or Failures(),
     )
-    return simulate(fleet, Problem(SPACE, "none", nominal=10), seed, Ledger(), learning=False)
+    return simulate(fleet, Problem(SPACE, "none", nominal=10), seed, Ledger(), learning=False, absence=absence)
 
 
 def quadratics(clients, dimension=3, sigma2=0.3):

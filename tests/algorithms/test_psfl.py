@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from paceline.algorithms.base import draw_clients
+from paceline.algorithms.base import Dropped, draw_clients
 from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.samplers import UniformSampler
 from paceline.algorithms.times import TimeEstimates
@@ -58,7 +58,7 @@ def test_the_model_rides_from_server_over_clients_to_server():
     assert sends == [(-1, 3, 0.0), (-1, 0, 0.0), (0, 2, 0.5), (2, -1, 2.5), (3, 1, 4.0), (1, -1, 5.0)]
 
 
-def quadratic_world(centres):
+def quadratic_world(centres, availability=None):
     """Client n minimises half |x - centre_n|^2: one squared-loss sample with features 1 and target centre_n."""
     dimension = centres.shape[1]
     space = Space("linear", lambda: torch.nn.Linear(1, dimension, bias=False), (1,), torch.float64)
@@ -67,7 +67,11 @@ def quadratic_world(centres):
         torch.ones(count, 1, dtype=torch.float64), torch.from_numpy(centres), np.arange(count), np.arange(count + 1)
     )
     fleet = Fleet(
-        size=count, compute=Table([1.0] * count), links=FreeLinks(), availability=AlwaysOn(), server=FreeServer()
+        size=count,
+        compute=Table([1.0] * count),
+        links=FreeLinks(),
+        availability=availability or AlwaysOn(),
+        server=FreeServer(),
     )
     problem = Problem(space, "quadratic", None, 1, shards)
     return simulate(fleet, problem, 3, Ledger())
@@ -108,13 +112,25 @@ def test_a_round_on_a_quadratic_is_its_closed_form(sequences):
     assert final_model(world, algorithm) == pytest.approx(x, abs=1e-12)
 
 
-def test_a_client_that_drops_out_is_passed_over():
+def test_a_client_that_drops_out_is_passed_over(monkeypatch):
+    """20 rounds of 2 sequences of 3: each of the 120 was away when the model came, or left in mid-visit, or trained."""
     world = dry_world(TIMES, availability=Dropouts(0.5, seed=1))
+    away, send = [], world.send
+
+    async def watched(model, source, target, **more):
+        try:
+            return await send(model, source, target, **more)
+        except Dropped as dropped:
+            away.append((dropped.site == target, dropped.reason))
+            raise
+
+    monkeypatch.setattr(world, "send", watched)
     times = follow(world, PSFL(rounds=20, width=2, length=3))
     assert len(times) == 20
     totals = world.ledger.totals()
     trains = spans(world, "site", kinds=["train"])
-    assert 0 < totals.visits < len(trains) == 120
+    assert set(away) == {(True, "away")}
+    assert 0 < totals.visits < len(trains) == 120 - len(away)
 
 
 def test_if_everyone_drops_the_model_stays():

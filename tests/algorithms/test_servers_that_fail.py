@@ -1,6 +1,7 @@
 """Servers, links and clients that fail at awkward moments: what a review of P-FedAvg and its baselines found."""
 
 import asyncio
+import math
 
 import numpy as np
 import pytest
@@ -9,13 +10,14 @@ from paceline.algorithms import pfedavg
 from paceline.algorithms.dpsgd import DPSGD
 from paceline.algorithms.hierfavg import HierFAVG
 from paceline.algorithms.pfedavg import PFedAvg
-from paceline.errors import SiteError
+from paceline.errors import Fruitless, SiteError
 from paceline.ledger import Ledger
 from paceline.system import AlwaysOn, Cost, Fleet, FreeServer
 from paceline.system.availability import parse_availability
 from paceline.system.compute import parse_times
 from paceline.system.failures import Failures
 from paceline.topology import Graph, Mixing
+from paceline.worlds.absence import SKIP, WAIT
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation import simulate
 from tests.algorithms.test_overlay import LOCAL, Watched, matrices
@@ -100,6 +102,9 @@ def test_hierfavg_keeps_what_an_edge_server_had_learned_before_its_clients_left(
         def next_online(self, device, when):
             return when
 
+        def online_until(self, device, now):
+            return math.inf
+
         def leaves(self, device, visit, start, seconds):
             from paceline.system import Leave
 
@@ -110,8 +115,10 @@ def test_hierfavg_keeps_what_an_edge_server_had_learned_before_its_clients_left(
     assert all(weight > 0 for _, weight in seen), seen
 
 
-def test_dpsgd_ends_although_a_clients_windows_are_too_short(tmp_path):
-    """Client 0 is there for 2 of every 20 s and needs 5 s: it is asked again for ever, and the run never ends."""
+@pytest.mark.parametrize("absence", [SKIP, WAIT], ids=["skip", "wait"])
+def test_dpsgd_ends_although_a_clients_windows_are_too_short(absence, tmp_path):
+    """Client 0 is there for 2 of every 20 s and needs 5 s: it is asked again for ever, and the run never ends.
+    Left out, the others do their two rounds without it; waited for, the run says that nothing comes of that."""
     file = tmp_path / "windows.csv"
     file.write_text("device,start,end\n0,0,2\n1,0,20\n2,0,20\n")
     fleet = Fleet(
@@ -121,15 +128,21 @@ def test_dpsgd_ends_although_a_clients_windows_are_too_short(tmp_path):
         availability=parse_availability(f"windows:{file},20", seed=0, size=3),
         server=FreeServer(),
     )
-    world = simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(keep=False), learning=False)
+    world = simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(keep=False), learning=False, absence=absence)
     stuck = 1e6
 
     async def main():
         run = asyncio.ensure_future(_consume(DPSGD(rounds=2, local=LOCAL), world))
         await asyncio.wait([run, world.loop.at(stuck)], return_when=asyncio.FIRST_COMPLETED)
-        return run.done()
+        assert run.done(), f"still at it after {stuck:g} s"
+        return await run
 
-    assert world.loop.run_until_complete(main()), f"still at it after {stuck:g} s"
+    if absence is SKIP:
+        world.loop.run_until_complete(main())
+        assert (world.progress, world.now()) == (2, 10.0)
+    else:
+        with pytest.raises(Fruitless, match="no visit can be finished"):
+            world.loop.run_until_complete(main())
 
 
 async def _consume(algorithm, world):

@@ -1,6 +1,7 @@
 """Clients that attack, and devices that vanish with the model in hand."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from paceline.learn.reference import ReferenceTrainer
 from paceline.ledger import Ledger
 from paceline.system import AlwaysOn, Fleet, FreeLinks, FreeServer, Leave
 from paceline.system.availability import Stragglers, parse_availability
+from paceline.worlds.absence import WAIT
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.hostile import NOBODY, Hostile, gaussian, parse_hostile
 from paceline.worlds.making import make_run
@@ -29,7 +31,7 @@ LOCAL = LocalSGD(steps=3, batch=8)
 ATTACKS = ["sign-flip:0.2", "scaled:0.2,10", "random:0.2", "label-flip:0.2"]
 
 
-def digits_world(adversary=NOBODY, clients=10):
+def digits_world(adversary=NOBODY, clients=10, availability=None):
     problem = build_problem(
         dataset="digits", partition="iid", clients=clients, model="logistic", seed=0, dtype="float64"
     )
@@ -37,7 +39,7 @@ def digits_world(adversary=NOBODY, clients=10):
         size=clients,
         compute=Table([1.0] * clients),
         links=FreeLinks(),
-        availability=AlwaysOn(),
+        availability=availability or AlwaysOn(),
         server=FreeServer(),
     )
     return simulate(fleet, problem, 0, Ledger(), adversary=adversary)
@@ -107,7 +109,7 @@ def test_a_sparse_upload_stays_sparse(text):
     mask = (torch.arange(len(start)) % 3 == 0).to(start.dtype)
     honest = trained_value(world, mask=Model(world.learner.problem.space, mask)) - start * mask
     hostile = digits_world(parse_hostile(text, 10, 0))
-    value = trained_value(hostile, mask=Model(hostile.problem.space, mask))
+    value = trained_value(hostile, mask=Model(hostile.learner.problem.space, mask))
     assert torch.equal(value * (1 - mask), torch.zeros_like(value))
     factor = {"sign-flip:1": 1.0, "scaled:1,10": 10.0, "random:1": 1.0, "random:1,3": 3.0}[text]
     assert float((value - start * mask).norm()) == pytest.approx(factor * float(honest.norm()))
@@ -120,7 +122,7 @@ def test_flipped_labels_are_trained_on_and_shared_by_all_runs():
     assert torch.equal(flipped.y, 9 - problem.shards().y)
     assert flipped.x is problem.shards().x
     assert flipped.indices is problem.shards().indices
-    assert digits_world(clients=5).problem.flipped_shards.y is flipped.y
+    assert digits_world(clients=5).learner.problem.flipped_shards.y is flipped.y
     honest = digits_world()
     honest.learner.problem.train_shards = flipped
     assert torch.equal(trained_value(world), trained_value(honest))
@@ -247,8 +249,8 @@ def test_nobody_hostile_and_a_share_of_nothing_are_the_same_run():
 def test_the_summary_names_the_hostile(tmp_path):
     run = run_alone("fedavg", "hostile=sign-flip:0.2", directory=tmp_path / "run")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["hostile"] == sorted(run.world.hostile)
-    assert len(run.world.hostile) == 6
+    assert summary["hostile"] == sorted(run.learner.adversary.clients)
+    assert len(run.learner.adversary.clients) == 6
     assert run_alone("fedavg", dry=True).summary()["hostile"] == []
 
 
@@ -274,7 +276,8 @@ def test_a_straggler_does_the_same_visit_when_it_is_back():
                     await world.train(0, received, LOCAL)
                     log.append(("trained", world.now()))
                 except Dropped as dropped:
-                    log.append(("left", dropped.at, dropped.back))
+                    log.append((dropped.reason, dropped.at, dropped.back))
+                    await world.presence.reach(0)
 
     play(world, main())
     assert log == [
@@ -288,13 +291,31 @@ def test_a_straggler_does_the_same_visit_when_it_is_back():
     assert world.ledger.totals().visits == 3
 
 
-def test_a_straggler_that_is_sent_a_newer_model_while_away_does_not_vanish_again():
+def test_a_straggler_that_is_waited_for_does_the_same_visit_too():
+    world = dry_world([[1.0, 2.0, 3.0]], availability=Stragglers(1.0, 10.0, size=1, seed=0), absence=WAIT)
+    log = []
+
+    async def main():
+        for _ in range(3):
+            received = await world.send(world.initial_model(), world.server, 0)
+            await world.train(0, received, LOCAL)
+            log.append(world.now())
+
+    play(world, main())
+    assert log == [11.0, 23.0, 36.0]
+    assert world.ledger.totals().visits == 3
+
+
+def test_a_straggler_that_is_sent_a_newer_model_when_it_is_back_does_not_vanish_again():
     world = dry_world([[1.0, 2.0]], availability=Stragglers(1.0, 10.0, size=1, seed=0))
 
     async def main():
         received = await world.send(world.initial_model(), world.server, 0)
         with pytest.raises(Dropped):
             await world.train(0, received, LOCAL)
+        with pytest.raises(Dropped, match="away"):
+            await world.send(world.initial_model(), world.server, 0)
+        await world.presence.reach(0)
         newer = await world.send(world.initial_model(), world.server, 0)
         await world.train(0, newer, LOCAL)
         return world.now()
@@ -315,14 +336,13 @@ def test_nobody_vanishes_with_a_model_that_did_not_just_come():
 
 def test_a_straggler_learns_what_it_would_have_learned():
     """The visit's draws are those of its number, so that stragglers change who is late and not what is trained."""
-    late = digits_world()
-    object.__setattr__(late.fleet, "availability", Stragglers(1.0, 5.0, size=10, seed=0))
-    late.__post_init__()
+    late = digits_world(availability=Stragglers(1.0, 5.0, size=10, seed=0))
 
     async def main():
         received = await late.send(late.initial_model(), late.server, 0)
         with pytest.raises(Dropped):
             await late.train(0, received, LOCAL)
+        await late.presence.reach(0)
         return await late.train(0, received, LOCAL)
 
     model = learn(late, main())
@@ -335,6 +355,9 @@ def test_one_that_leaves_later_has_used_its_visit_up():
         def next_online(self, device, now):
             return now
 
+        def online_until(self, device, now):
+            return math.inf
+
         def leaves(self, device, visit, start, seconds):
             return Leave(start + seconds / 2, start + seconds) if visit == 0 else None
 
@@ -343,10 +366,14 @@ def test_one_that_leaves_later_has_used_its_visit_up():
     async def main():
         with pytest.raises(Dropped):
             await world.train(0, world.initial_model(), LOCAL)
+        await world.presence.reach(0)
         await world.train(0, world.initial_model(), LOCAL)
 
     play(world, main())
     assert world.now() == 9.0
+    waiting = dry_world([[2.0, 7.0]], availability=Midway(), absence=WAIT)
+    play(waiting, waiting.train(0, waiting.initial_model(), LOCAL))
+    assert waiting.now() == 9.0
 
 
 def test_a_run_with_stragglers_from_words():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from paceline.algorithms.base import Progress
+from paceline.algorithms.base import Progress, Traits
 from paceline.errors import SettingError
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.graph import Model
@@ -27,6 +27,9 @@ class Buggy:
 
     def check(self, clients):
         pass
+
+    def traits(self, clients):
+        return Traits(rounds=3, local=self.local, absence="skip")
 
     async def run(self, world):
         model = world.initial_model()
@@ -131,7 +134,7 @@ def test_models_live_no_longer_than_somebody_needs_them(alive, monkeypatch):
         CohortTrainer, "train", lambda self, jobs: (counts.append(len(alive())), train(self, jobs))[1]
     )
     run = make_run(make_settings("fedavg", ["clients=6", "fedavg.width=6", "rounds=8", "every=100"]))
-    run._flush_limit = 1000
+    run.learner._flush_limit = 1000
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None
     assert len(counts) == 8

@@ -1,11 +1,12 @@
 """The simulated world: whole timelines, queues, drop-outs, barriers and who is blamed for them."""
 
 import asyncio
+import math
 
 import numpy as np
 import pytest
 
-from paceline.algorithms.base import Dropped
+from paceline.algorithms.base import Dropped, Reading
 from paceline.data.quadratic import Quadratic
 from paceline.errors import CostError, Deadlock, SettingError
 from paceline.learn.cohort import CohortTrainer
@@ -13,6 +14,7 @@ from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger.spans import NOBODY
 from paceline.system import Dropouts, Leave, UndefinedServer
+from paceline.worlds.absence import WAIT, Absence
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
@@ -57,7 +59,6 @@ def test_a_client_computes_one_thing_at_a_time_and_queues_the_rest():
     assert play(world, main()) == 4.0
     assert spans(world, "kind", "start", "end", "peer") == [
         ("train", 0.0, 2.0, NOBODY),
-        ("wait", 0.0, 2.0, 0),
         ("train", 2.0, 4.0, NOBODY),
     ]
 
@@ -155,14 +156,20 @@ def test_nested_barriers_count_no_wait_twice():
     assert waits == [(0, 1.0, 2.0, 1), (0, 2.0, 6.0, 2), (1, 2.0, 6.0, 2)]
 
 
+class LeavesOnce:
+    """In the first second of its first visit, until 10."""
+
+    def next_online(self, device, now):
+        return now
+
+    def online_until(self, device, now):
+        return math.inf
+
+    def leaves(self, device, visit, start, seconds):
+        return Leave(start + 1.0, 10.0) if visit == 0 else None
+
+
 def test_a_dropped_device_raises_at_the_await_and_is_away_until_it_is_back():
-    class LeavesOnce:
-        def next_online(self, device, now):
-            return now
-
-        def leaves(self, device, visit, start, seconds):
-            return Leave(start + 1.0, 10.0) if visit == 0 else None
-
     world = dry_world([4.0], availability=LeavesOnce())
     log = []
 
@@ -171,18 +178,45 @@ def test_a_dropped_device_raises_at_the_await_and_is_away_until_it_is_back():
         try:
             await world.train(0, model, LOCAL)
         except Dropped as dropped:
-            log.append((world.now(), dropped.site, dropped.back, world.presence.online(0)))
+            log.append((world.now(), dropped.reason, dropped.site, dropped.back, world.presence.online(0)))
+        try:
+            await world.train(0, model, LOCAL)
+        except Dropped as dropped:
+            log.append((world.now(), dropped.reason, dropped.site, dropped.back))
+        await world.presence.reach(0)
         await world.train(0, model, LOCAL)
         log.append(world.now())
 
     play(world, main())
-    assert log == [(1.0, 0, 10.0, False), 14.0]
+    assert log == [(1.0, "left", 0, 10.0, False), (1.0, "away", 0, 10.0), 14.0]
     assert spans(world, "kind", "start", "end", "joules") == [
         ("train", 0.0, 1.0, 2.0),  # a quarter of the energy for a quarter of the work
-        ("wait", 1.0, 10.0, 0.0),
-        ("train", 10.0, 14.0, 8.0),
+        ("train", 10.0, 14.0, 8.0),  # being away is nobody's waiting
     ]
     assert world.ledger.totals().visits == 1
+
+
+def test_a_device_that_leaves_and_is_waited_for_does_it_again_when_it_is_back():
+    world = dry_world([4.0], availability=LeavesOnce(), absence=WAIT)
+    play(world, world.train(0, world.initial_model(), LOCAL))
+    assert world.now() == 14.0
+    assert spans(world, "kind", "start", "end") == [("train", 0.0, 1.0), ("train", 10.0, 14.0)]
+    assert world.ledger.totals().visits == 1
+
+
+@pytest.mark.parametrize(("patience", "end", "reason"), [(9.0, 14.0, None), (8.5, 9.5, "late")])
+def test_with_a_deadline_a_device_is_waited_for_so_long(patience, end, reason):
+    """It leaves at 1 and is back at 10: nine seconds are enough, eight and a half are not."""
+    world = dry_world([4.0], availability=LeavesOnce(), absence=Absence(patience))
+
+    async def main():
+        try:
+            await world.train(0, world.initial_model(), LOCAL)
+        except Dropped as dropped:
+            return dropped.reason
+
+    assert play(world, main()) == reason
+    assert world.now() == end
 
 
 def test_a_device_that_never_comes_back_cannot_be_sent_to():
@@ -202,14 +236,14 @@ def test_server_work_that_nobody_priced_is_an_error():
     world = dry_world([1.0])
     object.__setattr__(world.machines.fleet, "server", UndefinedServer())
     with pytest.raises(CostError):
-        play(world, world.work(-1, 1e9))
+        play(world, world.work(-1, 1e9, world.initial_model()))
 
 
 def test_a_dry_run_cannot_observe():
     world = dry_world([1.0])
 
     async def main():
-        await world.observe(None)
+        await world.observe(Reading([world.initial_model()], lambda values: 0))
 
     with pytest.raises(SettingError, match="dry run"):
         play(world, main())
@@ -258,20 +292,22 @@ def test_a_server_that_waits_for_nobody_is_a_deadlock():
 @pytest.mark.parametrize("name", ["fedavg", "sfl", "psfl", "fedbuff", "fedasync"])
 @pytest.mark.parametrize("availability", ["dropout:0.02,forever", "dropout:0.2,forever+duty:30,0.6"])
 def test_devices_that_never_return_end_no_run_before_they_are_all_gone(name, availability):
-    """A synchronous run goes on with whoever is left; a pool that can draw nobody any more says so."""
+    """A run goes on with whoever is left; when nobody is, it says so and ends, and what it has learned counts."""
     words = ["clients=60", "rounds=30", f"fleet.availability={availability}", "fleet.links=rate:1,1"]
     words += ["psfl.width=5", "psfl.length=4"]
     run = make_run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
-    if run.failure is not None:
-        assert name in ("fedbuff", "fedasync")
-        assert "no client is left to draw" in str(run.failure)
-    else:
+    assert run.failure is None
+    if run.ended is None:
         assert run.world.progress == 30
+    else:
+        presence, now = run.world.machines.presence, run.world.now()
+        assert run.ended.endswith(f"{run.world.progress} of 30 rounds are done") and run.world.progress < 30
+        assert {presence.next_online(client, now) for client in run.world.clients} == {math.inf}
 
 
 def test_a_transfer_starts_when_both_ends_are_there():
-    """Client 0 is there in [0, 10) and [20, 30), client 1 from 5 on; they meet, also when a link must be freed."""
+    """Client 0 is there in [0, 10) and [20, 30), client 1 from 12 on; they meet, also when a link must be freed."""
 
     class Hours:
         def next_online(self, device, now):
@@ -279,17 +315,20 @@ def test_a_transfer_starts_when_both_ends_are_there():
                 return max(now, 12.0)
             return now if now % 20 < 10 else now - now % 20 + 20
 
+        def online_until(self, device, now):
+            return math.inf if device == 1 else now - now % 20 + 10
+
         def leaves(self, device, visit, start, seconds):
             return None
 
-    world = dry_world([1.0, 1.0], links=FixedLinks(2.0), availability=Hours())
+    world = dry_world([1.0, 1.0], links=FixedLinks(2.0), availability=Hours(), absence=WAIT)
 
     async def main():
         await world.send(world.initial_model(), 0, 1)
 
     play(world, main())
     assert spans(world, "site", "kind", "start", "end", "peer") == [
-        (1, "wait", 0.0, 20.0, 0),  # the last to be ready was client 0, at the beginning of its next hours
+        (1, "wait", 12.0, 20.0, 0),  # the last to be ready was client 0, at the beginning of its next hours
         (0, "send", 20.0, 22.0, 1),
         (1, "receive", 20.0, 22.0, 0),
     ]
@@ -300,10 +339,13 @@ def test_a_rider_waits_for_the_next_one_to_come_online():
         def next_online(self, device, now):
             return max(now, 7.0) if device == 1 else now
 
+        def online_until(self, device, now):
+            return math.inf
+
         def leaves(self, device, visit, start, seconds):
             return None
 
-    world = dry_world([1.0, 1.0], availability=Late())
+    world = dry_world([1.0, 1.0], availability=Late(), absence=WAIT)
 
     async def ride():
         model = await world.train(0, world.initial_model(), LOCAL)
@@ -318,23 +360,26 @@ def test_a_rider_waits_for_the_next_one_to_come_online():
     assert spans(world, "site", "start", "end", "peer", kinds=["wait"]) == [
         (0, 1.0, 7.0, 1),
         (0, 7.0, 8.0, 1),
-        (1, 0.0, 1.0, 0),
     ]
 
 
-def test_a_gradient_is_one_batch_of_a_visit():
-    """Full batches of a quadratic with A = I: the gradient at x is x - b; it takes a batch's share of a visit."""
+def test_training_and_the_gradient_that_follows_are_one_visit():
+    """Full batches of a quadratic with A = I: the gradient at x is x - b. One batch after four: a quarter more."""
     problem = Quadratic(curvature=np.tile(np.eye(2), (3, 1, 1)), centre=np.array([[1.0, 2.0], [0, 0], [3, 1]]))
-    world = quadratic_world(problem, times=Table([8.0] * 3))
+    world, plain = (quadratic_world(problem, times=Table([8.0] * 3)) for _ in range(2))
     recipe = LocalSGD(lr=0.1, batch=4, steps=4, loss="squared", momentum=0.9, weight_decay=0.1)
 
     async def main():
-        return await world.gradient(0, world.initial_model(), recipe), world.initial_model()
+        return await world.learning.train_then_gradient(0, world.initial_model(), recipe, at=lambda end: 2.0 * end)
 
-    found, start = world.loop.run_until_complete(main())
-    Executor(CohortTrainer()).run([found])
-    assert np.allclose(found.value.numpy(), start.value.numpy() - problem.centre[0], atol=1e-12)
-    assert world.now() == 2.0 and world.ledger.visits == 0
+    trained, found = world.loop.run_until_complete(main())
+    alone = plain.loop.run_until_complete(plain.train(0, plain.initial_model(), recipe))
+    Executor(CohortTrainer()).run([trained, found, alone])
+    assert np.array_equal(trained.value, alone.value)
+    assert np.allclose(found.value.numpy(), 2.0 * trained.value.numpy() - problem.centre[0], atol=1e-12)
+    ((flops,),) = spans(plain, "flops")
+    assert spans(world, "kind", "start", "end", "flops") == [("train", 0.0, 10.0, 1.25 * flops)]
+    assert world.ledger.visits == 1
 
 
 def test_who_was_waited_for_may_be_known_afterwards():

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from paceline.errors import Deserted
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.job import Shards
@@ -73,6 +74,22 @@ def follow(world, algorithm, rounds=None):
                 break
         await stream.aclose()
         return times
+
+    return play(world, main())
+
+
+def follow_while_there(world, algorithm):
+    """The same of a run that everybody may leave: the times, and what it said when nobody was left (None: never)."""
+    times, stream = [], algorithm.run(world)
+
+    async def main():
+        try:
+            async for _ in stream:
+                world.progress += 1
+                times.append(world.now())
+        except Deserted as end:
+            return times, str(end)
+        return times, None
 
     return play(world, main())
 

@@ -74,10 +74,10 @@ class Aggregation:
         if self.rule == "median":
             return apply(median, *deltas)
         if self.rule == "trimmed":
-            return apply(partial(trimmed, cut=whole_part(self.trim, count)), *deltas)
+            return apply(trimmed, *deltas, cut=whole_part(self.trim, count))
         if self.rule == "krum":
             f = whole_part(self.hostile, count)
-            return apply(partial(krum, hostile=f, picks=min(self.picks, count - f)), *deltas)
+            return apply(krum, *deltas, hostile=f, picks=min(self.picks, count - f))
         return self._distilled(world, model, deltas)
 
     def _distilled(self, world: World, model: Model, deltas: Sequence[Model]) -> Model:

@@ -13,7 +13,19 @@ from typing import Literal, Protocol
 
 from paceline.algorithms.world import World
 from paceline.errors import Deserted, Dropped, SettingError
-from paceline.learn.graph import Comparison, Measure, Model, Reading, apply, by_rows, combine, mean, packed
+from paceline.learn.graph import (
+    Comparison,
+    LocalReadings,
+    Measure,
+    Model,
+    Reading,
+    apply,
+    by_rows,
+    combine,
+    encoded,
+    mean,
+    packed,
+)
 from paceline.learn.job import Score, Spread
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger.events import Event
@@ -23,6 +35,7 @@ __all__ = [
     "Algorithm",
     "Comparison",
     "Dropped",
+    "LocalReadings",
     "Measure",
     "Model",
     "Progress",
@@ -36,6 +49,7 @@ __all__ = [
     "Traits",
     "Event",
     "count_rejected",
+    "encoded",
     "mean",
     "packed",
     "somebody",

@@ -20,11 +20,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Literal, NamedTuple
-
-import torch
-from torch import Tensor
 
 from paceline.algorithms.base import (
     Dropped,
@@ -33,15 +30,14 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    apply,
-    by_rows,
     combine,
-    packed,
+    encoded,
     require,
     somebody,
 )
-from paceline.algorithms.gossip import Neighbours, draw_keys, heard_by, metropolis_shares, noise, rival_recipe
+from paceline.algorithms.gossip import Neighbours, draw_keys, heard_by, metropolis_shares, rival_recipe
 from paceline.algorithms.neighbourhoods import Neighbourhoods
+from paceline.learn.codecs import Gsgd, Top
 from paceline.learn.recipe import LocalSGD
 
 
@@ -246,14 +242,10 @@ class BEER:
         return replace(self.local, lr=1.0 if self.local.steps == 1 else self.local.lr, schedule="constant")
 
     def compressed(self, difference: Model, key: int) -> Model:
-        """C, with its size on the wire."""
-        size = difference.space.size
+        """C: what is left of a difference, and how it is sent."""
         if self.compressor == "gsgd":
-            return packed(apply(partial(_gsgd, bits=self.bits, key=key), difference), size * self.bits / 8 + 4)
-        if self.compressor == "top":
-            kept = _kept(size, self.share)
-            return packed(by_rows(_largest, difference, share=self.share), 8.0 * kept)
-        return difference
+            return encoded(difference, Gsgd(self.bits, key))
+        return encoded(difference, Top(self.share)) if self.compressor == "top" else difference
 
 
 class Sums:
@@ -269,25 +261,3 @@ class Sums:
         if key not in self._found:
             self._found[key] = estimate, difference, estimate + difference  # which also keeps the names taken
         return self._found[key][2]
-
-
-def _gsgd(x_P: Tensor, *, bits: int, key: int) -> Tensor:
-    """sign(x) floor(s |x|/|x|_2 + u) |x|_2 / (s tau) with s = 2^(bits-1) and u uniform.
-
-    Random rounding alone may be longer than x by far; tau = 1 + min(d/s^2, sqrt(d)/s) makes it a contraction.
-    (DA-DPFL's code draws u from a normal law.)
-    """
-    levels, count = 2.0 ** (bits - 1), x_P.numel()
-    damping = 1.0 + min(count / levels**2, count**0.5 / levels)
-    norm = x_P.norm().clamp(min=torch.finfo(x_P.dtype).tiny)
-    whole: Tensor = (x_P.abs() / norm).mul_(levels).add_(noise(key, x_P)).floor_()
-    return whole.mul_(x_P.sign()).mul_(norm / (levels * damping))
-
-
-def _kept(size: int, share: float) -> int:
-    return max(1, round(share * size))
-
-
-def _largest(x_CP: Tensor, *, share: float) -> Tensor:
-    place_CK = x_CP.abs().topk(_kept(x_CP.shape[1], share), dim=1).indices
-    return torch.zeros_like(x_CP).scatter_(1, place_CK, x_CP.gather(1, place_CK))

@@ -13,7 +13,6 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Literal
 
 import torch
@@ -22,6 +21,7 @@ from torch import Tensor
 from paceline.algorithms.base import (
     Dropped,
     Event,
+    LocalReadings,
     Model,
     Progress,
     Reading,
@@ -249,7 +249,7 @@ class DADPFL:
         if slope is not None:
             return by_rows(rigl, cut.weights, cut.support, slope, slots=swarm.slots, fraction=fraction)
         key = address(int(world.stream("growth", client, turn.round).integers(1 << 62)), "growth") >> 1
-        return apply(partial(_grown, key=key, slots=swarm.slots, fraction=fraction), cut.weights, cut.support)
+        return apply(_grown, cut.weights, cut.support, key=key, slots=swarm.slots, fraction=fraction)
 
 
 class Cut:
@@ -339,7 +339,8 @@ class Timing:
         if self._found:
             self._starts = []
             return
-        now = await world.observe(Reading([*self._starts, *[end.trained for end in ends]], self._distances))
+        own = [(start, end.trained) for start, end in zip(self._starts, ends, strict=True)]
+        now = await world.observe(LocalReadings(own, self._distances))
         first, before = self._scores or (now, torch.zeros_like(now))
         first = torch.where(first == 0, now, first)  # of one that was away until now
         self._scores = first, now
@@ -356,9 +357,10 @@ class Timing:
 
     def _distances(self, values: Sequence[Tensor]) -> Tensor:
         """Each client's detection score."""
-        half, found = len(values) // 2, []
-        for k in range(0, half, SCORED):
-            starts, models = (torch.stack(list(some[k : k + SCORED])) for some in (values[:half], values[half:]))
+        found = []
+        for k in range(0, len(values), 2 * SCORED):
+            some = values[k : k + 2 * SCORED]
+            starts, models = torch.stack(list(some[0::2])), torch.stack(list(some[1::2]))
             found.append(detection(models, starts.to(models), self._slots, self._settings.pruning.norm).cpu())
         return torch.cat(found)
 

@@ -10,21 +10,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
-
-import torch
-from torch import Tensor
 
 from paceline.algorithms.base import (
     Model,
     Progress,
     Traits,
     World,
-    apply,
-    by_rows,
     combine,
-    packed,
+    encoded,
     require,
     somebody,
 )
@@ -34,11 +28,11 @@ from paceline.algorithms.gossip import (
     equal_shares,
     metropolis_shares,
     mixed,
-    noise,
     rival_recipe,
     train_and_meet,
 )
 from paceline.algorithms.neighbourhoods import Neighbourhoods
+from paceline.learn.codecs import Rounded
 from paceline.learn.recipe import LocalSGD
 
 
@@ -88,7 +82,8 @@ class DFedAvgM:
         def pack(client: int, trained: Model) -> Model:
             if self.bits is None:
                 return trained
-            return quantised(trained - models[client], self.bits, keys[client], self.rounding)
+            key = keys[client] if self.rounding == "stochastic" else None
+            return encoded(trained - models[client], Rounded(self.bits, key))
 
         return await train_and_meet(world, self.neighbours.draw(world, round), models, self.local, pack)
 
@@ -110,31 +105,3 @@ def shares(neighbours: Neighbourhoods, world: World, round: int, met: Meeting) -
     if neighbours.graph == "random":
         return equal_shares(met.heard)
     return metropolis_shares(neighbours.draw(world, round), met.heard)
-
-
-def quantised(
-    difference: Model, bits: int, key: int, rounding: Literal["stochastic", "nearest"] = "stochastic"
-) -> Model:
-    """A model in multiples of a step that fits its largest number; on the wire, the step and so many bits each."""
-    if rounding == "nearest":
-        small = by_rows(_to_nearest, difference, bits=bits)
-    else:
-        small = apply(partial(_at_random, bits=bits, key=key), difference)
-    return packed(small, difference.space.size * bits / 8 + 4)
-
-
-def _to_nearest(x_CP: Tensor, *, bits: int) -> Tensor:
-    step_C1 = _step(x_CP, bits)
-    return (x_CP / step_C1).round_().mul_(step_C1)
-
-
-def _at_random(x_P: Tensor, *, bits: int, key: int) -> Tensor:
-    """Up with the probability that makes the mean right."""
-    step_1, most = _step(x_P, bits), 2 ** (bits - 1) - 1
-    return (x_P / step_1).add_(noise(key, x_P)).floor_().clamp_(-most, most).mul_(step_1)
-
-
-def _step(x: Tensor, bits: int) -> Tensor:
-    largest = x.abs().amax(dim=-1, keepdim=True)
-    step: Tensor = largest / (2 ** (bits - 1) - 1)
-    return step.clamp(min=torch.finfo(x.dtype).tiny)

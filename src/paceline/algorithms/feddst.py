@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -139,15 +138,16 @@ class FedDST:
         known: dict[int, tuple[int, Model]],
     ) -> Update | None:
         """Download, train, upload; masks travel where they are news. A client that leaves is not waited for."""
-        version, mask = known.get(client, (-1, peer.mask))
-        down = swarm.parcel(peer.weights, peer.mask, peer.counts, changed=version != peer.version)
+        version, mask = known.get(client, (-1, None))
+        there = mask if version == peer.version else None
+        down = swarm.parcel(peer.weights, peer.mask, peer.counts, there)
         try:
-            start, *masks = await world.send_all(down, world.server, client)
-            known[client] = peer.version, masks[0] if masks else mask
+            *masks, start = await world.send_all(down, world.server, client)
+            known[client] = peer.version, masks[0] if masks else there or peer.mask
             here = replace(peer, weights=start, mask=known[client][1])
             weights, mask = await self.train(world, swarm, client, here, share)
-            up = swarm.parcel(weights, mask, peer.counts, changed=share > 0)
-            arrived, *masks = await world.send_all(up, client, world.server)
+            up = swarm.parcel(weights, mask, peer.counts, None if share else peer.mask)
+            *masks, arrived = await world.send_all(up, client, world.server)
             return Update(arrived, masks[0] if masks else peer.mask, world.samples(client))
         except Dropped:
             return None
@@ -182,10 +182,10 @@ def aggregate(peer: Peer, updates: Sequence[Update], slots: Sequence[Slot], ties
     """
     samples = tuple(float(update.samples) for update in updates)
     weights, masks = [update.weights for update in updates], [update.mask for update in updates]
-    centre = apply(partial(_mean, samples=samples), *weights, *masks)
+    centre = apply(_mean, *weights, *masks, samples=samples)
     if ties is None:
         return replace(peer, weights=centre)
-    mask = apply(partial(_largest, slots=tuple(slots), kept=peer.counts, ties=ties), centre, *masks)
+    mask = apply(_largest, centre, *masks, slots=tuple(slots), kept=peer.counts, ties=ties)
     return Peer(masked(centre, mask), mask, mask, peer.counts, peer.version + 1)
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Model, Progress, Traits, World, by_rows, packed, require, somebody
+from paceline.algorithms.base import Model, Progress, Traits, World, apply, by_rows, packed, require, somebody
 from paceline.algorithms.gossip import Meeting, equal_shares, mixed, noise, rival_recipe, train_and_meet
 from paceline.algorithms.neighbourhoods import matching
+from paceline.learn.codecs import Masked
 from paceline.learn.recipe import LocalSGD
 
 
@@ -28,8 +29,7 @@ class GossipFL:
     """Clients that meet: 2 is the paper's matching; DA-DPFL's code has groups of M+1, so that all rivals have as many
     neighbours. Those that are left over join a group each; with pairs, one that is left over stays alone."""
     density: float = 0.5
-    """Every weight travels with this probability. The bytes that are booked are the mean; how many the mask really
-    covers is off by a share of about 1/sqrt(weights)."""
+    """Every weight travels with this probability."""
     local: LocalSGD = field(default_factory=rival_recipe)
 
     def check(self, clients: int) -> None:
@@ -47,10 +47,10 @@ class GossipFL:
         models = [world.initial_model() for _ in world.clients]
         for round in range(self.rounds):
             groups = self.groups(world, round)
-            await somebody(world, round, self.rounds)
-            met = await self.meet(world, groups, models)
-            trained = met.scored(models)
             key = int(world.stream("gossipfl", "mask", round).integers(2**63))
+            await somebody(world, round, self.rounds)
+            met = await self.meet(world, groups, models, key)
+            trained = met.scored(models)
             models = self.average(met, trained, key)
             yield Progress(trained, {"clients": len(met.trained)})
 
@@ -65,15 +65,23 @@ class GossipFL:
             groups[k % whole].append(extra)
         return [tuple(group) for group in groups]
 
-    async def meet(self, world: World, groups: Sequence[Sequence[int]], models: Sequence[Model]) -> Meeting:
+    def covered(self, size: int, key: int) -> int:
+        """How many of so many weights the mask of this key covers."""
+        return int((noise(key, torch.empty(size)) < self.density).sum())
+
+    async def meet(self, world: World, groups: Sequence[Sequence[int]], models: Sequence[Model], key: int) -> Meeting:
         """One round's training and transfers."""
         hears: list[list[int]] = [[] for _ in world.clients]
         for group in groups:
             for client in group:
                 hears[client] = [other for other in group if other != client]
 
+        # All know the round's mask: it follows from a shared seed, and never travels.
+        start = world.initial_model()
+        mask, active = apply(shared_mask, start, key=key, density=self.density), self.covered(start.space.size, key)
+
         def pack(client: int, trained: Model) -> Model:
-            return packed(trained, self.density * trained.space.nbytes)
+            return packed(trained, Masked(active), context=mask, known=mask)
 
         return await train_and_meet(world, hears, models, self.local, pack)
 
@@ -85,6 +93,11 @@ class GossipFL:
                 centre = mixed(row, met.heard[client])
                 after[client] = by_rows(under_mask, trained[client], centre, key=key, density=self.density)
         return after
+
+
+def shared_mask(like_P: Tensor, *, key: int, density: float) -> Tensor:
+    """Ones where the mask of this key is."""
+    return (noise(key, like_P) < density).to(like_P.dtype)
 
 
 def under_mask(own_CP: Tensor, centre_CP: Tensor, *, key: int, density: float) -> Tensor:

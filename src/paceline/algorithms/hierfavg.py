@@ -109,7 +109,7 @@ class HierFAVG:
                     kind="failure",
                     text=f"{what} has failed; its {len(homes.of(server))} clients are left out",
                     sites=sites,
-                    name=what if alone else f"link {server + 1}-{self.servers + 1}",
+                    name=what if alone else f"link {server + 1}–{self.servers + 1}",
                 )
             )
 

@@ -293,7 +293,7 @@ class Overlay:
             names = " and ".join("{" + ", ".join(map(self._name, part)) + "}" for part in parts)
             text += f"; the overlay has fallen apart into {names}, which cannot agree any more"
         sites = tuple(self.sites[node] for node in nodes)
-        short = what if len(nodes) == 1 else "link " + "-".join(str(abs(site)) for site in sites)
+        short = what if len(nodes) == 1 else "link " + "–".join(str(abs(site)) for site in sites)
         figures = {"nodes": len(self.living), "parts": len(parts), "p": self._rate()}
         self.world.log.tell(Event(kind="failure", text=text, sites=sites, name=short, figures=figures))
 

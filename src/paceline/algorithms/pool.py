@@ -46,8 +46,8 @@ async def _keep_working(world: World, server: Server, idle: IdleClients, local: 
     while True:
         client = idle.take()
         if client is None:  # hardly anybody is there
-            if await idle.anybody():
-                continue
+            client = await idle.next()
+        if client is None:
             if not idle.places:
                 raise deserted(world, server.version, rounds)
             return
@@ -72,6 +72,7 @@ class IdleClients:
         self._size = len(world.clients)
         self._draw = world.stream("idle clients").integers
         self._busy: set[int] = set()
+        self._line = asyncio.Lock()
         self.places = places
         """How many of the pool's places are still served."""
 
@@ -85,17 +86,26 @@ class IdleClients:
                 return client
         return None
 
-    async def anybody(self) -> bool:
-        """Wait until an idle client is there; False if none ever will be, which closes this place of the pool."""
+    async def next(self) -> int | None:
+        """The next idle client that comes; None if none ever will, which closes this place of the pool.
+
+        Places stand in line: all of them at once would look for the one who comes.
+        """
+        async with self._line:
+            while True:
+                if (client := self.take()) is not None:
+                    return client
+                if not await self._somebody_comes():
+                    self.places -= 1
+                    return None
+
+    async def _somebody_comes(self) -> bool:
         idle = [client for client in self._world.clients if client not in self._busy]
         try:
-            if idle:
-                await self._world.presence.reach(*idle)
-                return True
+            await self._world.presence.reach(*idle)
         except Dropped:
-            pass
-        self.places -= 1
-        return False
+            return False
+        return bool(idle)
 
     def put_back(self, client: int, for_good: bool = False) -> None:
         """The client is idle again, unless it left for good: then it is never drawn again."""

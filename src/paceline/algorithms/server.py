@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import torch
@@ -84,9 +83,9 @@ class Server:
         kept = [] if self._velocity is None else [(rule.momentum, self._velocity)]
         self._velocity = combine([*kept, (share, move)])
         if self._squares is None:
-            self._squares = apply(partial(torch.full_like, fill_value=rule.tau**2), move)
-        self._squares = apply(partial(SQUARES[rule.rule], beta=rule.beta2), self._squares, move)
-        return apply(partial(_stepped, rate=rule.rate, tau=rule.tau), model, self._velocity, self._squares)
+            self._squares = apply(torch.full_like, move, fill_value=rule.tau**2)
+        self._squares = apply(SQUARES[rule.rule], self._squares, move, beta=rule.beta2)
+        return apply(_stepped, model, self._velocity, self._squares, rate=rule.rate, tau=rule.tau)
 
 
 def _adam(squares: Tensor, move: Tensor, beta: float) -> Tensor:

@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from paceline.algorithms.base import Dropped, Model, Reading, World, apply, packed
+from paceline.learn.codecs import Dense, Masked, mask_codec
 from paceline.learn.space import Slot
-from paceline.learn.sparsity import layer_counts, maskable, masked_mean, random_masks, sparse_flops, wire_bytes
+from paceline.learn.sparsity import layer_counts, maskable, masked_mean, sparse_flops, wire_bytes
+from paceline.learn.sparsity.erk import masks_like
 from paceline.learn.sparsity.wire import mask_bytes
 from paceline.seeds import address
 
@@ -62,6 +64,8 @@ class Swarm:
         self._known: dict[tuple[int, int], tuple[int, Model]] = {}
         """By source and target: which support of the source the target has, and that support."""
         self._flops: dict[tuple[int, ...], float] = {}
+        self._always = self.space.size - sum(slot.stop - slot.start for slot in self.slots)
+        """Weights that no mask concerns."""
         self._bytes: dict[tuple[int, ...], tuple[float, float]] = {}
         counts = tuple(layer_counts(self.slots, density, spread))
         masks = [self._first_mask(world, 0 if same_masks else client, counts) for client in world.clients]
@@ -70,10 +74,7 @@ class Swarm:
     def _first_mask(self, world: World, client: int, counts: tuple[int, ...]) -> Model:
         key = address(int(world.stream("masks").integers(1 << 62)), "mask")
 
-        def draw(like: Tensor) -> Tensor:
-            return random_masks(self.space, self.slots, counts, key, [client], like.device)[0]
-
-        return apply(draw, self.start)
+        return apply(_drawn, self.start, slots=self.slots, counts=counts, key=key, client=client)
 
     # -- costs ------------------------------------------------------------------------------------------------------
 
@@ -101,10 +102,21 @@ class Swarm:
             self._bytes[counts] = float(values[0]), float(mask[0])
         return self._bytes[counts]
 
-    def parcel(self, weights: Model, support: Model, counts: tuple[int, ...], *, changed: bool) -> list[Model]:
-        """What is sent: the weights under a support, and the support where the receiver does not have it."""
+    def parcel(self, weights: Model, support: Model, counts: tuple[int, ...], known: Model | None) -> list[Model]:
+        """What is sent: the weights under a support, and before them the support, if the receiver does not know it.
+
+        ``known`` is the support as the receiver has it.
+        """
         values, mask = self.sizes(counts)
-        return [packed(weights, values), packed(support, mask)] if changed else [packed(weights, values)]
+        own = self._accounting == "weights"  # DA-DPFL's own count knows no masks
+        if self.sparsity(counts) == 0:
+            return [packed(weights, Dense(), charge=values if own else None)]
+        active = self._always + sum(counts)
+        sent = packed(weights, Masked(active), context=support, known=known, charge=values if own else None)
+        if known is not None:
+            return [sent]
+        codec = mask_codec(self.space, sum(counts), self.slots)
+        return [packed(support, codec, charge=mask if own else None), sent]
 
     # -- averaging ---------------------------------------------------------------------------------------------------
 
@@ -117,18 +129,19 @@ class Swarm:
     async def fetch(self, world: World, peer: Peer, source: int, target: int) -> Peer | None:
         """A neighbour's model, and its mask unless it is known; None if either of both drops out."""
         peer = await self.known(world, peer)
-        version, support = self._known.get((source, target), (-1, peer.support))
-        changed = version != peer.version and self.sparsity(peer.counts) > 0
-        sent = self.parcel(peer.weights, peer.support, peer.counts, changed=changed)
+        version, support = self._known.get((source, target), (-1, None))
+        known = support if version == peer.version else None
+        sent = self.parcel(peer.weights, peer.support, peer.counts, known)
         try:
             # Whatever else it waits for meanwhile: standing in line for a link is waiting for its owner.
-            weights, *masks = await world.wait(target, world.send_all(sent, source, target, waits=False), source)
+            *masks, weights = await world.wait(target, world.send_all(sent, source, target, waits=False), source)
         except Dropped:
             return None
-        if masks:
-            support = masks[0]
-        self._known[source, target] = peer.version, support
-        return replace(peer, weights=weights, support=support)
+        known = masks[0] if masks else known
+        if known is None:  # it is dense: the first mask is everybody's, all ones, and never moves
+            known = peer.support
+        self._known[source, target] = peer.version, known
+        return replace(peer, weights=weights, support=known)
 
     async def hear(self, world: World, others: Mapping[int, Peer], client: int) -> dict[int, Peer]:
         """Fetch from several: the nearest number after one's own comes first, as in ``gossip``.
@@ -143,12 +156,16 @@ class Swarm:
 def average(own: Peer, others: Sequence[Peer]) -> Model:
     """DA-6: the mean of those who have a weight, under one's own mask; 0 where nobody has."""
     everyone = [own, *others]
+    return apply(_average, own.mask, *[peer.weights for peer in everyone], *[peer.support for peer in everyone])
 
-    def mean(mask: Tensor, *rest: Tensor) -> Tensor:
-        half = len(rest) // 2
-        return masked_mean(rest[:half], rest[half:], mask)
 
-    return apply(mean, own.mask, *[peer.weights for peer in everyone], *[peer.support for peer in everyone])
+def _average(mask: Tensor, *rest: Tensor) -> Tensor:
+    half = len(rest) // 2
+    return masked_mean(rest[:half], rest[half:], mask)
+
+
+def _drawn(like: Tensor, *, slots: Sequence[Slot], counts: Sequence[int], key: int, client: int) -> Tensor:
+    return masks_like(like, slots, counts, key, [client])[0]
 
 
 def _times(values: Tensor, mask: Tensor) -> Tensor:

@@ -86,6 +86,8 @@ class Executor:
     def _calculate(self, pending: _Pending) -> None:
         while pending.algebra:
             model = pending.algebra.pop()
+            if len(model.parents) == 1:  # the same model in another place, or on the wire
+                model.figure = model.parents[0].figure
             pending.settle(model, _algebra(model, self.trainer))
 
     def _train(self, pending: _Pending, wave: list[Model]) -> None:
@@ -182,7 +184,7 @@ def _algebra(model: Model, trainer: Trainer) -> Tensor:
     operation = model.operation
     values = [parent.value for parent in model.parents if parent.value is not None]
     if isinstance(operation, Apply):
-        return operation.function(*values)
+        return operation.function(*values, **dict(operation.options))
     if isinstance(operation, Job):
         return operation.function(trainer, *values).to(trainer.device)
     assert isinstance(operation, Sum)

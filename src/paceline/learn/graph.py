@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from torch import Tensor
 
+from paceline.learn.codecs import Codec, Rounded, Top
 from paceline.learn.job import Score, Shards, Spread
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
@@ -36,6 +37,7 @@ class Apply:
     """A pure function of the parents' flat vectors, element by element or over all of them."""
 
     function: Callable[..., Tensor]
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -79,12 +81,26 @@ class Rows:
 
 
 Operation = Sum | Apply | Job | Rows | Visit
+Places = frozenset[int]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Wire:
+    """How a model is written when it is sent."""
+
+    codec: Codec
+    size: float
+    """Bytes that are charged: those of the codec, unless an algorithm counts otherwise."""
+    context: Model | None = None
+    """What the sender writes it with: a mask, say."""
+    known: Model | None = None
+    """The same as the receiver has it; None: it came just before, in the same message."""
 
 
 class Model:
     """A model in a space: a value, or a promise of one."""
 
-    __slots__ = ("__weakref__", "figure", "operation", "parents", "space", "value", "wire")
+    __slots__ = ("__weakref__", "figure", "operation", "parents", "places", "space", "value", "wire")
 
     def __init__(
         self,
@@ -99,13 +115,15 @@ class Model:
         self.parents = parents
         self.figure: Tensor | None = None
         """A number that came with the value: a visit's mean loss, a probe's noise."""
-        self.wire: float | None = None
-        """Bytes on the wire where they are not those of a dense model (``packed``)."""
+        self.wire: Wire | None = None
+        """How it is sent where not as a dense model (``packed``, ``encoded``)."""
+        self.places: Places | None = common_places(parents) if parents else None
+        """The sites that have it, in a world that checks that; None: everybody has it."""
 
     @property
     def nbytes(self) -> float:
         """Bytes of this model on the wire."""
-        return self.space.nbytes if self.wire is None else self.wire
+        return self.space.nbytes if self.wire is None else self.wire.size
 
     def settle(self, value: Tensor) -> None:
         """Become a value and let go of the past."""
@@ -182,6 +200,19 @@ class Reading(Promise[R]):
         self.function = function
 
 
+class LocalReadings(Reading[R]):
+    """What a function reads off the models of several sites, each of which reads its own alone.
+
+    The values come site by site, as many of each.
+    """
+
+    __slots__ = ("sites",)
+
+    def __init__(self, models: Sequence[Sequence[Model]], function: Callable[[Sequence[Tensor]], R]) -> None:
+        super().__init__([model for own in models for model in own], function)
+        self.sites = len(models)
+
+
 class Comparison(Promise[Spread]):
     """How far probed gradients lie from each other, and how noisy each is."""
 
@@ -191,7 +222,10 @@ class Comparison(Promise[Spread]):
 def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> Model:
     """The weighted sum of models of one space; passing sums among them are folded in."""
     flat: list[tuple[float, Model]] = []
+    places: Places | None = None
     for factor, model in terms:
+        if model.places is not None:  # of what is added, not of what that is folded into
+            places = model.places if places is None else places & model.places
         if isinstance(model, Ghost):
             return model
         inner = model.operation
@@ -204,14 +238,25 @@ def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> M
     strangers = {model.space.name for _, model in flat if model.space is not space}
     if strangers:
         raise TypeError(f"cannot average models of different spaces: {space.name} with {', '.join(strangers)}")
-    return Model(space, None, Sum(tuple(f for f, _ in flat), passing), tuple(m for _, m in flat))
+    found = Model(space, None, Sum(tuple(f for f, _ in flat), passing), tuple(m for _, m in flat))
+    found.places = places
+    return found
 
 
-def apply(function: Callable[..., Tensor], *models: Model) -> Model:
+def common_places(models: Iterable[Model]) -> Places | None:
+    """The sites that have all of these; None: everybody has."""
+    found: Places | None = None
+    for model in models:
+        if model.places is not None:
+            found = model.places if found is None else found & model.places
+    return found
+
+
+def apply(function: Callable[..., Tensor], *models: Model, **options: Any) -> Model:
     """A pure function of the models' flat vectors, computed when it is needed."""
     if any(isinstance(model, Ghost) for model in models):
         return models[0]
-    return Model(models[0].space, None, Apply(function), models)
+    return Model(models[0].space, None, Apply(function, tuple(options.items())), models)
 
 
 def by_rows(function: Callable[..., Tensor], *models: Model, **options: Hashable) -> Model:
@@ -221,14 +266,39 @@ def by_rows(function: Callable[..., Tensor], *models: Model, **options: Hashable
     return Model(models[0].space, None, Rows(function, tuple(sorted(options.items()))), models)
 
 
-def packed(model: Model, size: float) -> Model:
-    """The same model with another size on the wire: sparse or quantised."""
+def packed(
+    model: Model,
+    codec: Codec,
+    *,
+    context: Model | None = None,
+    known: Model | None = None,
+    charge: float | None = None,
+) -> Model:
+    """The same model, to be sent by a codec that loses nothing of it; ``charge`` where other bytes are counted."""
     if isinstance(model, Ghost):
         same: Model = Ghost(model.space)
     else:
         same = Model(model.space, model.value, Sum((1.0,), passing=True), (model,))
-    same.wire = size
+    size = codec.size(model.space) if charge is None else charge
+    same.wire = Wire(codec, float(size), context, known)
     return same
+
+
+def encoded(model: Model, codec: Codec) -> Model:
+    """What a codec leaves of a model, to be sent by it: whoever has this has what the receivers have."""
+    if isinstance(model, Ghost):
+        same: Model = Ghost(model.space)
+    elif isinstance(codec, Top) or (isinstance(codec, Rounded) and codec.key is None):
+        same = by_rows(through, model, codec=codec)
+    else:
+        same = apply(through, model, codec=codec)
+    same.wire = Wire(codec, float(codec.size(model.space)))
+    return same
+
+
+def through(x: Tensor, *, codec: Codec) -> Tensor:
+    """What a codec leaves of a vector."""
+    return codec.through(x)
 
 
 def job(function: Callable[..., Tensor], space: Space, *models: Model) -> Model:

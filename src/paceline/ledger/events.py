@@ -20,7 +20,7 @@ class Event:
     sites: tuple[int, ...] = ()
     """The server that failed, or the two between which a link did."""
     name: str = ""
-    """What failed, in a few words: ``server 4``, ``link 1-2``."""
+    """What failed, in a few words: ``server 4``, ``link 1–2``."""
     figures: dict[str, Any] = field(default_factory=dict)
     """The same in numbers, for programs."""
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from paceline.report.runs import Group, Note, Run
 from paceline.report.text import seconds, tag, words
 
-FAILED = " has failed"
-"""Notes that say so are marked; what follows in them is for the page's list of decisions."""
 ROW = 13
 """Height of a row of labels."""
 ROWS = 3
 """Where labels would lie upon one another they take further rows; so many, then only the line is drawn."""
 _CHARACTER = 6.0
 """Width of a character of a label: wider than most are."""
-_LINK = re.compile(r"the link between \w+ (\d+) and \w+ (\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +29,7 @@ class Mark:
 
 def failures(run: Run) -> list[Mark]:
     """What failed in a run, in the order of time."""
-    found = [note for note in run.notes if FAILED in note.text and note.time >= 0]
+    found = [note for note in run.notes if note.kind == "failure" and note.time >= 0]
     return [_mark(note) for note in sorted(found, key=lambda note: note.time)]
 
 
@@ -47,10 +43,7 @@ def of_groups(groups: Sequence[Group]) -> list[Mark]:
 
 
 def _mark(note: Note) -> Mark:
-    what = note.text.partition(FAILED)[0]
-    link = _LINK.fullmatch(what)
-    label = f"link {link[1]}–{link[2]} fails" if link else f"{what} fails"
-    return Mark(time=note.time, label=label, text=f"{what}{FAILED} at {seconds(note.time)}")
+    return Mark(time=note.time, label=f"{note.name} fails", text=f"{note.name} has failed at {seconds(note.time)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,11 @@ class Note:
 
     time: float
     text: str
+    kind: str = "decision"
+    """A decision, a failure, or the end of the run before its last round."""
+    name: str = ""
+    """What failed."""
+    sites: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +58,7 @@ class Run:
         """What the algorithm decided, in the order of time."""
         kept = self.summary.get("notes")
         rows = [row for row in kept if isinstance(row, dict)] if isinstance(kept, list) else []
-        return [Note(time=_float(row.get("time")), text=str(row.get("text", ""))) for row in rows]
+        return [_note(row) for row in rows]
 
     @property
     def distributions(self) -> dict[str, dict[int, int]]:
@@ -89,6 +94,17 @@ class Group:
 
     label: str
     runs: tuple[Run, ...]
+
+
+def _note(row: dict[str, Any]) -> Note:
+    sites = row.get("sites")
+    return Note(
+        time=_float(row.get("time")),
+        text=str(row.get("text", "")),
+        kind=str(row.get("kind", "decision")),
+        name=str(row.get("name", "")),
+        sites=tuple(site for site in sites if isinstance(site, int)) if isinstance(sites, list) else (),
+    )
 
 
 def load_run(path: Path) -> Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import isfinite
 from typing import Literal
 
@@ -50,8 +49,8 @@ class Hostile:
             return trained
         masks = () if mask is None else (mask,)  # a sparse model stays as sparse as its receiver expects
         if self.attack == "push":
-            return apply(partial(_pushed, factor=self.factor), start, trained, *masks)
-        return apply(partial(_random, key=key, factor=self.factor), start, trained, *masks)
+            return apply(_pushed, start, trained, *masks, factor=self.factor)
+        return apply(_random, start, trained, *masks, key=key, factor=self.factor)
 
 
 NOBODY = Hostile()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from paceline.algorithms.world import Failing, Presence
 from paceline.clock import VirtualLoop
-from paceline.learn.graph import Model
+from paceline.learn.graph import Model, Promise
 from paceline.learn.recipe import LocalSGD
 from paceline.worlds.learner import Act
 
@@ -80,6 +80,10 @@ class Machines(Protocol):
 
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
         """Have a server compute."""
+        ...
+
+    def read(self, promise: Promise[Any]) -> None:
+        """An algorithm is about to read this."""
         ...
 
     async def bring(self, models: Sequence[Model]) -> None:

@@ -30,6 +30,7 @@ def make_run(
     directory: Path | None = None,
     keep_spans: bool = True,
     on_row: Callable[[Run, Row], None] | None = None,
+    check_places: bool = False,
 ) -> Run:
     """A simulated run, checked and ready to start."""
     settings, traits, problem = prepared(settings, dry=dry)
@@ -42,6 +43,7 @@ def make_run(
         adversary=parse_hostile(settings.hostile, settings.clients, settings.seed),
         absence=parse_absence(settings.absence),
         flush=flush_limit(settings, traits, problem),
+        check_places=check_places,
     )
     return Run(settings, traits, world, until=until, directory=directory, keep_spans=keep_spans, on_row=on_row)
 

@@ -40,7 +40,7 @@ class SimulatedPresence:
 
     async def reach(self, *clients: int) -> None:
         """Sleep until the first of these is there."""
-        if self.steady:
+        if self.steady or not clients:
             return
         now = self._loop.time()
         when = min(self.next_online(client, now) for client in clients)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from paceline.algorithms.base import Progress, Traits
 from paceline.algorithms.world import World
 from paceline.clock import VirtualLoop
-from paceline.errors import Deserted, PacelineError, SiteError
+from paceline.errors import Deserted, Fruitless, PacelineError, SiteError
 from paceline.learn.graph import Measure, Model
 from paceline.ledger import Ledger
 from paceline.ledger.events import Chronicle, Event
@@ -32,6 +32,7 @@ class RunningWorld(World, Protocol):
     chronicle: Chronicle
     learner: Learner
     progress: int
+    on_deserted: Callable[[Deserted], None] | None
 
     async def bring(self, models: Sequence[Model]) -> None:
         """Make the values of these models known to whoever observes the run."""
@@ -106,15 +107,27 @@ class Run:
 
     async def _main(self) -> None:
         """Follow the algorithm until it ends, the target is met, or the time is over."""
-        following = self.world.loop.create_task(self._follow())
-        waiting: set[asyncio.Task[Any]] = {following}
+        deserted: asyncio.Future[None] = self.world.loop.create_future()
+        self.world.on_deserted = lambda problem: None if deserted.done() else deserted.set_exception(problem)
+        waiting: set[asyncio.Future[None]] = {deserted, self.world.loop.create_task(self._follow())}
         if self.until.time is not None:
             waiting.add(self.world.loop.create_task(self._time_over(self.until.time)))
         done, late = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in late:
             task.cancel()
-        for task in done:
-            await task
+        try:
+            for task in done:
+                await task
+        except Deserted as end:
+            if not self.world.ledger.visits:
+                raise
+            self.ended = str(end)
+            self.world.log.tell(Event(kind="end", text=self.ended))
+        if not self.world.ledger.visits:
+            raise Fruitless(
+                f"nothing was learned: no visit was finished until t={self.world.now():g} s, in {self.world.progress}"
+                " rounds. Let devices stay longer (fleet.availability), give them less to do, or the run more time"
+            )
         if self._progress is not None and self.recorder.last_round() != self.world.progress:
             await self._evaluate(self._progress)
 
@@ -138,11 +151,6 @@ class Run:
                 if self.until.met_by_visits(self.world.ledger.visits):
                     break
                 await self.learner.flush()
-        except Deserted as end:
-            if not self.world.ledger.visits:
-                raise
-            self.ended = str(end)
-            self.world.log.tell(Event(kind="end", text=str(end)))
         finally:
             await stream.aclose()
 

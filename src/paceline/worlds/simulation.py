@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from paceline.clock import VirtualLoop, make_loop
 from paceline.errors import Dropped, Fruitless
-from paceline.learn.graph import Model
+from paceline.learn.graph import Model, Promise
 from paceline.ledger import Ledger
 from paceline.system import Fleet
 from paceline.system.failures import Failures
@@ -20,6 +21,7 @@ from paceline.worlds.diary import Diary
 from paceline.worlds.hostile import NOBODY, Hostile
 from paceline.worlds.learner import Learner
 from paceline.worlds.machines import Task
+from paceline.worlds.places import CheckedMachines
 from paceline.worlds.presence import SimulatedPresence
 from paceline.worlds.problem import Problem
 from paceline.worlds.stage import Stage
@@ -141,6 +143,9 @@ class SimulatedMachines:
             raise Dropped(site, end, reason="failed")
         return model
 
+    def read(self, promise: Promise[Any]) -> None:
+        """Whoever reads in a simulation has everything at hand."""
+
     async def bring(self, models: Sequence[Model]) -> None:
         """Whoever observes a simulation sees everything."""
 
@@ -178,11 +183,16 @@ def simulate(
     adversary: Hostile = NOBODY,
     absence: Absence = SKIP,
     flush: float = math.inf,
+    check_places: bool = False,
 ) -> Stage:
-    """One run's simulated world; without ``learning`` it is a dry one: the schedule and its costs only."""
+    """One run's simulated world; without ``learning`` it is a dry one: the schedule and its costs only.
+
+    With ``check_places`` a model that is used where it was never sent is an error.
+    """
     loop, ledger = make_loop(), ledger if ledger is not None else Ledger()
     learner = Learner(loop, problem, seed, dry=not learning, adversary=adversary, flush=flush)
     machines = SimulatedMachines(loop, fleet, learner, ledger, absence)
-    stage = Stage(machines, learner, ledger, machines.diary)
+    checked = CheckedMachines(machines) if check_places else machines
+    stage = Stage(checked, learner, ledger, machines.diary)
     machines.presence.on_absence = stage.note
     return stage

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from paceline.errors import Dropped
+from paceline.errors import Deserted, Dropped
 from paceline.learn.graph import Model, Promise
 from paceline.learn.recipe import LocalSGD, one_step
 from paceline.ledger import NOBODY, Ledger
@@ -45,6 +45,8 @@ class Stage:
         self.chronicle = Chronicle()
         self.progress = 0
         """How many ``Progress`` have been yielded."""
+        self.on_deserted: Callable[[Deserted], None] | None = None
+        """Told when a branch of its own finds that nobody is left; a failure unless somebody is told."""
         self.presence = machines.presence
         self.failures = machines.failures
         self.public = PublicSamples(learner.problem)
@@ -154,6 +156,7 @@ class Stage:
 
     async def observe(self, promise: Promise[T]) -> T:
         """Stop the clock until the result is known."""
+        self.machines.read(promise)
         await self.machines.bring(promise.models)
         return await self.learner.observe(promise)
 
@@ -228,7 +231,10 @@ class Stage:
         def done(task: asyncio.Task[Any]) -> None:
             if not task.cancelled() and (problem := task.exception()) is not None:
                 say_where(problem, log)
-                self.loop.fail(problem)
+                if isinstance(problem, Deserted) and self.on_deserted is not None:
+                    self.on_deserted(problem)
+                else:
+                    self.loop.fail(problem)
 
         task.add_done_callback(done)
         return task

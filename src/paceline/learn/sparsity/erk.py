@@ -68,8 +68,17 @@ def random_masks(
 
     Client k's mask is a function of (key, k) alone, whoever shares the batch.
     """
+    like = torch.empty(space.size, dtype=space.dtype, device=device)
+    return masks_like(like, slots, kept, key, clients)
+
+
+def masks_like(
+    like_P: Tensor, slots: Sequence[Slot], kept: Sequence[int], key: int, clients: Sequence[int]
+) -> Tensor:
+    """The same for vectors like this one."""
+    device = like_P.device
     key_C = mix(torch.tensor(signed(key), device=device), torch.tensor(list(clients), device=device))
-    masks_CP = torch.ones(len(clients), space.size, dtype=space.dtype, device=device)
+    masks_CP = torch.ones(len(clients), like_P.numel(), dtype=like_P.dtype, device=device)
     for slot in slots:
         masks_CP[:, slot.start : slot.stop] = 0
     count_CL = torch.tensor(list(kept), device=device).expand(len(clients), -1)
