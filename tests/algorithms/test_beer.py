@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from paceline.algorithms.beer import BEER, _gsgd, _largest
+from paceline.algorithms.beer import BEER
 from paceline.data.quadratic import Quadratic
 from paceline.errors import SettingError
+from paceline.learn.codecs import Gsgd, Top
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
@@ -160,7 +161,7 @@ def test_full_gradients_decay_weights_too():
 
 def test_the_largest_numbers_are_kept():
     x = torch.tensor([[1.0, -5.0, 0.5, 3.0], [0.0, 0.1, -0.2, 0.0]])
-    assert _largest(x, share=0.5).tolist() == [[0, -5, 0, 3], [0, pytest.approx(0.1), pytest.approx(-0.2), 0]]
+    assert Top(0.5).through(x).tolist() == [[0, -5, 0, 3], [0, pytest.approx(0.1), pytest.approx(-0.2), 0]]
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -170,12 +171,12 @@ def test_gsgd_is_a_contraction(bits):
     x = torch.from_numpy(stream(2, "gsgd").normal(size=300))
     levels = 2.0 ** (bits - 1)
     tau = 1 + min(300 / levels**2, 300**0.5 / levels)
-    draws = torch.stack([_gsgd(x, bits=bits, key=key) for key in range(400)])
+    draws = torch.stack([Gsgd(bits, key).through(x) for key in range(400)])
     error = float((draws - x).square().sum(dim=1).mean() / x.square().sum())
     assert error <= (1 - 1 / tau) * 1.02
     bias = float((draws.mean(dim=0) * tau - x).norm() / x.norm())
     assert bias < 1.5 * np.sqrt(300 / 400) / levels  # at most |x|/(2 levels) a number, 300 numbers, 400 draws
-    assert not _gsgd(torch.zeros(5), bits=bits, key=1).any()
+    assert not Gsgd(bits, 1).through(torch.zeros(5)).any()
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from paceline.algorithms.dfedavgm import DFedAvgM, quantised
+from paceline.algorithms.base import encoded
+from paceline.algorithms.dfedavgm import DFedAvgM
 from paceline.algorithms.neighbourhoods import Neighbourhoods
 from paceline.errors import SettingError
+from paceline.learn.codecs import Rounded
 from paceline.learn.cohort import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
@@ -109,7 +111,7 @@ def values_of(models):
 def test_the_error_of_a_number_is_at_most_a_step(bits):
     x = Model(SPACE, torch.from_numpy(stream(1, "quantised").normal(size=SPACE.size)))
     step = float(x.value.abs().max()) / (2 ** (bits - 1) - 1)
-    nearest, random = values_of([quantised(x, bits, 5, "nearest"), quantised(x, bits, 5)])
+    nearest, random = values_of([encoded(x, Rounded(bits)), encoded(x, Rounded(bits, 5))])
     assert (nearest - x.value).abs().max() <= step / 2 * (1 + 1e-9)
     assert (random - x.value).abs().max() <= step * (1 + 1e-9)
     for found in (nearest, random):
@@ -121,16 +123,16 @@ def test_random_rounding_has_no_bias_and_nearest_has():
     """4,000 draws of each of 8 numbers at 3 bits: a mean lies within 5 of its own standard errors (at most half a
     step over the root of 4,000); a false alarm in 200,000 for all 8 together."""
     x = Model(SPACE, torch.linspace(-1.0, 0.93, SPACE.size, dtype=torch.float64))
-    draws = values_of([quantised(x, 3, key) for key in range(4000)])
+    draws = values_of([encoded(x, Rounded(3, key)) for key in range(4000)])
     step = 1.0 / 3
     assert (draws.mean(dim=0) - x.value).abs().max() < 5 * (step / 2) / np.sqrt(4000)
     assert len({tuple(row.tolist()) for row in draws[:50]}) > 10
-    assert (values_of([quantised(x, 3, 0, "nearest")])[0] - x.value).abs().max() > 0.1
+    assert (values_of([encoded(x, Rounded(3))])[0] - x.value).abs().max() > 0.1
 
 
 def test_nothing_to_send_is_nothing():
     zero = Model(SPACE, torch.zeros(SPACE.size))
-    assert not values_of([quantised(zero, 8, 1), quantised(zero, 8, 1, "nearest")]).any()
+    assert not values_of([encoded(zero, Rounded(8, 1)), encoded(zero, Rounded(8))]).any()
 
 
 @pytest.mark.parametrize(("bits", "size"), [(None, 4), (16, 2), (8, 1)])

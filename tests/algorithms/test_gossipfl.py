@@ -11,8 +11,8 @@ from paceline.algorithms.gossipfl import GossipFL, under_mask
 from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
 from tests.algorithms.test_gossip import personal
-from tests.algorithms.test_pfedavg import LOCAL, SIZE, quadratics, world_of
-from tests.worlds.worlds import FixedLinks, follow, quadratic_world, spans
+from tests.algorithms.test_pfedavg import LOCAL, quadratics, world_of
+from tests.worlds.worlds import SPACE, FixedLinks, follow, quadratic_world, spans
 
 RATE = 0.25
 ONE_STEP = LocalSGD(lr=RATE, batch=24, steps=1, loss="squared")
@@ -87,8 +87,11 @@ def test_with_all_weights_and_one_group_it_is_fedavg():
 
 @pytest.mark.parametrize(("density", "group"), [(0.5, 2), (1.0, 2), (0.5, 5)])
 def test_only_values_under_the_mask_travel(density, group):
+    """As many as the round's mask covers, 4 bytes each; the mask itself follows from a seed that all have."""
     world = world_of([1.0] * 10, FixedLinks(0.1))
     follow(world, GossipFL(rounds=3, density=density, group=group, local=LOCAL))
-    assert world.ledger.bytes == 3 * 10 * (group - 1) * density * SIZE
-    ends = [(round, site) for round, site in spans(world, "round", "site", kinds=("send",))]
-    assert len(ends) == 3 * 10 * (group - 1)
+    keys = [int(world.stream("gossipfl", "mask", round).integers(2**63)) for round in range(3)]
+    covered = [int((noise(key, torch.zeros(SPACE.size)) < density).sum()) for key in keys]
+    assert (covered == [SPACE.size] * 3) == (density == 1.0)
+    sizes = sorted(spans(world, "round", "bytes", kinds=("send",)))
+    assert sizes == [(round, 4.0 * covered[round]) for round in range(3) for _ in range(10 * (group - 1))]

@@ -118,11 +118,13 @@ def test_the_last_row_is_shown_and_no_row_twice(paceline):
 @pytest.mark.parametrize("terminal", [False, True])
 def test_what_is_decided_after_the_last_metrics_is_told_once(capsys, monkeypatch, terminal):
     monkeypatch.setenv("COLUMNS", "200")
-    run = SimpleNamespace(label="p-fedavg seed 0", world=SimpleNamespace(notes=[Note(1.0, "the first", {})]))
+    chronicle = Chronicle()
+    chronicle.tell(1.0, Event(text="the first"))
+    run = SimpleNamespace(label="p-fedavg seed 0", world=SimpleNamespace(chronicle=chronicle))
     with LiveProgress() as progress:
         progress.console._force_terminal = terminal
         progress(run, {"round": 1, "time": 1.0, "visits": 3, "idle_share": 0.0})
-        run.world.chronicle.events.append(Note(2.0, "the last", {}))
+        chronicle.tell(2.0, Event(text="the last"))
     shown = capsys.readouterr().err
     assert shown.count("the first") == shown.count("the last") == 1
 
@@ -269,9 +271,14 @@ def test_a_run_stops_at_the_first_row_that_reaches_the_target(paceline, tmp_path
     assert "time to target" in done.out
 
 
-def test_a_run_stops_at_the_first_row_past_the_time(paceline, tmp_path):
-    paceline("run", "fedavg", "--until", "time=20", "--dry-run", "--out", "x", "--quiet")
-    assert [time >= 20 for time in column(metrics(tmp_path / "x"), "time")] == [False, False, False, True]
+def test_a_run_stops_at_exactly_the_time(paceline, tmp_path):
+    """Its last row says what it has cost until then; what it had by then is what a run without an end has, too."""
+    for name, more in (("whole", ()), ("x", ("--until", "time=20"))):
+        paceline("run", "fedavg", *more, "--set", "rounds=9", "--dry-run", "--out", name, "--quiet")
+    times = column(metrics(tmp_path / "x"), "time")
+    assert times[:-1] == [time for time in column(metrics(tmp_path / "whole"), "time") if time < 20]
+    assert times[-1] == summary(tmp_path / "x")["time"] == 20
+    assert summary(tmp_path / "whole")["time"] > 20
 
 
 def test_who_does_not_reach_the_target_is_told_so_beside_one_who_does(paceline, tmp_path):

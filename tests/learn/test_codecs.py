@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from paceline.algorithms import gossip
-from paceline.algorithms.beer import _gsgd, _kept, _largest
-from paceline.algorithms.dfedavgm import _at_random, _to_nearest
 from paceline.errors import PacelineError
 from paceline.learn.codecs import (
     HEADER,
@@ -187,13 +185,49 @@ def test_the_format_is_what_it_was():
 # -- the formulas of the algorithms ----------------------------------------------------------------------------------
 
 
+def kept_of(size, share):
+    return max(1, round(share * size))
+
+
+def largest(rows, share):
+    """BEER's other compressor, row by row."""
+    places = rows.abs().topk(kept_of(rows.shape[1], share), dim=1).indices
+    return torch.zeros_like(rows).scatter_(1, places, rows.gather(1, places))
+
+
+def gsgd(x, bits, key):
+    """sign(x) floor(s |x|/|x|_2 + u) |x|_2 / (s tau) as it stands, with whole numbers up to s."""
+    levels, count = 2.0 ** (bits - 1), x.numel()
+    damping = 1.0 + min(count / levels**2, count**0.5 / levels)
+    norm = x.norm().clamp(min=torch.finfo(x.dtype).tiny)
+    whole = (x.abs() / norm).mul_(levels).add_(gossip.noise(key, x)).floor_()
+    return whole.mul_(x.sign()).mul_(norm / (levels * damping))
+
+
+def step_of(x, bits):
+    """DFedAvgM's: the largest number has 2^(bits-1) - 1 of them."""
+    step = x.abs().amax(dim=-1, keepdim=True) / (2 ** (bits - 1) - 1)
+    return step.clamp(min=torch.finfo(x.dtype).tiny)
+
+
+def to_nearest(rows, bits):
+    step = step_of(rows, bits)
+    return (rows / step).round_().mul_(step)
+
+
+def at_random(x, bits, key):
+    """Up with the probability that makes the mean right."""
+    step, most = step_of(x, bits), 2 ** (bits - 1) - 1
+    return (x / step).add_(gossip.noise(key, x)).floor_().clamp_(-most, most).mul_(step)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @given(x=VECTORS, share=st.floats(0.001, 1))
 @settings(deadline=None)
 def test_top_is_beers(dtype, x, share):
     x = x.to(dtype)
-    assert Top(share).kept(len(x)) == _kept(len(x), share)
-    assert bits_of(Top(share).through(x)) == bits_of(_largest(x[None], share=share)[0])
+    assert Top(share).kept(len(x)) == kept_of(len(x), share)
+    assert bits_of(Top(share).through(x)) == bits_of(largest(x[None], share=share)[0])
 
 
 def test_top_chooses_as_topk_among_equals():
@@ -201,8 +235,8 @@ def test_top_chooses_as_topk_among_equals():
     for share in (0.01, 0.3, 0.98, 1.0):
         check(Top(share), space_of(len(x)), x)
         rows = torch.stack([x, x.flip(0), torch.zeros_like(x)])
-        assert bits_of(Top(share).through(rows)) == bits_of(_largest(rows, share=share))
-        assert all(bits_of(Top(share).through(row)) == bits_of(_largest(row[None], share=share)[0]) for row in rows)
+        assert bits_of(Top(share).through(rows)) == bits_of(largest(rows, share=share))
+        assert all(bits_of(Top(share).through(row)) == bits_of(largest(row[None], share=share)[0]) for row in rows)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -214,9 +248,9 @@ def test_rounded_is_dfedavgms(dtype, x, key):
     x = x.to(dtype)
     rows = torch.stack([x, -x])
     for bits in BITS:
-        assert bits_of(Rounded(bits, key).through(x)) == bits_of(_at_random(x, bits=bits, key=key))
-        assert bits_of(Rounded(bits).through(x)) == bits_of(_to_nearest(x[None], bits=bits)[0])
-        assert bits_of(Rounded(bits).through(rows)) == bits_of(_to_nearest(rows, bits=bits))
+        assert bits_of(Rounded(bits, key).through(x)) == bits_of(at_random(x, bits=bits, key=key))
+        assert bits_of(Rounded(bits).through(x)) == bits_of(to_nearest(x[None], bits=bits)[0])
+        assert bits_of(Rounded(bits).through(rows)) == bits_of(to_nearest(rows, bits=bits))
         for codec in (Rounded(bits), Rounded(bits, key)):
             assert codec.parts(x).whole_P.abs().max() <= 2 ** (bits - 1) - 1
 
@@ -228,7 +262,7 @@ def test_gsgd_is_beers_but_for_what_does_not_fit(dtype, x, key):
     x = x.to(dtype)
     for bits in BITS:
         codec, most = Gsgd(bits, key), 2 ** (bits - 1) - 1
-        formula, scale = _gsgd(x, bits=bits, key=key), codec.parts(x).scale
+        formula, scale = gsgd(x, bits=bits, key=key), codec.parts(x).scale
         fits = (formula / scale).abs() < most + 0.5
         assert bits_of(codec.through(x)[fits]) == bits_of(formula[fits])
         assert bits_of(codec.through(x)[~fits]) == bits_of((x.sign() * most * scale)[~fits])
@@ -237,7 +271,7 @@ def test_gsgd_is_beers_but_for_what_does_not_fit(dtype, x, key):
 def test_the_largest_number_may_not_fit_in_gsgds_bits():
     """Why whole numbers are held: a vector of one number is s steps long, and s needs a bit more."""
     x = torch.tensor([3.0])
-    assert (_gsgd(x, bits=8, key=1) / Gsgd(8, 1).parts(x).scale).item() == 128
+    assert (gsgd(x, bits=8, key=1) / Gsgd(8, 1).parts(x).scale).item() == 128
     assert Gsgd(8, 1).parts(x).whole_P.item() == 127
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from report_samples import span, write_spans
 
+from paceline.ledger.events import Event, Told
 from paceline.report import marks
 from paceline.report.charts import Series, line_chart
 from paceline.report.gantt import describe, gantt
@@ -18,11 +19,19 @@ from paceline.report.runs import group_runs, load_run
 from paceline.report.spans import COLUMNS, Idling, Window, read_window, read_windows
 from paceline.report.tables import causes
 
+
+
+def failed(time, name, *sites):
+    """As the summary has it."""
+    return Told(time, Event(kind="failure", text=f"{name} has failed; new weights from round 10", name=name, sites=sites)).plain()
+
+
 NOTES = [
-    {"time": 60.0, "text": "server 5 has failed; new weights from round 10; its clients went over: 4 to server 2"},
-    {"time": 30.0, "text": "the link between server 1 and server 12 has failed; new weights from round 6"},
-    {"time": 5.0, "text": "4 sequences abreast, since no server failed"},
-    {"time": None, "text": "server 9 has failed"},
+    failed(60.0, "server 5", -5),
+    failed(30.0, "link 1–12", -1, -12),
+    Told(5.0, Event(text="4 sequences abreast, since server 3 has failed")).plain(),
+    Told(70.0, Event(kind="end", text="every client has left for good")).plain(),
+    failed(None, "server 9", -9),
 ]
 LABELS = ["link 1–12 fails", "server 5 fails"]
 
@@ -61,7 +70,7 @@ def test_only_notes_of_failures_are_marked_in_the_order_of_time(noted):
 
 
 def test_of_several_seeds_the_first_speaks_and_equals_count_once(noted):
-    other = [{"time": 40.0, "text": "server 2 has failed"}]
+    other = [failed(40.0, "server 2", -2)]
     paths = [noted(NOTES, "p-fedavg", 0), noted(other, "p-fedavg", 1), noted(NOTES + other, "hierfavg", 0)]
     found = of_groups(group_runs([load_run(path) for path in paths]))
     assert [one.time for one in found] == [30.0, 40.0, 60.0]
@@ -119,7 +128,7 @@ def test_a_wait_is_as_high_as_its_row_and_lies_under_what_moves_meanwhile():
 
 
 def test_the_page_marks_the_chart_over_time_and_the_gantt_chart(noted, tmp_path):
-    soon = [{"time": 5.0, "text": "server 5 has failed"}]
+    soon = [failed(5.0, "server 5", -5)]
     text = write_report([noted(soon)], tmp_path / "report.html").read_text()
     assert "Vertical lines: when a server or a link failed" in text
     # Once over time, not over traffic, and once in the Gantt chart, which begins at 0.
@@ -130,7 +139,7 @@ def test_the_page_marks_the_chart_over_time_and_the_gantt_chart(noted, tmp_path)
 
 
 def test_a_failure_later_than_the_first_rounds_has_a_chart_of_its_own(noted, tmp_path):
-    path = noted([{"time": 50.0, "text": "server 5 has failed"}, {"time": 51.0, "text": "server 6 has failed"}])
+    path = noted([failed(50.0, "server 5", -5), failed(51.0, "server 6", -6)])
     text = write_report([path], tmp_path / "report.html").read_text()
     assert text.count('class="chart gantt"') == 2
     assert text.count("Seed 0, around the first failure, virtual time ") == 1

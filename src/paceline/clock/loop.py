@@ -11,6 +11,8 @@ Rules, in the order they matter:
    restarts when its upload arrives sees what the server made of everything that arrived at that instant.
 5. If nothing is ready, due or held and the main task is not done, that is a ``Deadlock``, and the error says
    who waits where.
+6. With a ``Source`` time is not virtual: things also happen outside, each at an instant of its own, and between them
+   the loop sleeps until the next timer is due. Within an instant time stands still all the same.
 
 Ordinary asyncio tools (tasks, futures, queues, events, ``TaskGroup``, ``gather``, ``sleep``, ``timeout``) work
 unchanged. Threads, sockets and subprocesses do not exist here.
@@ -20,12 +22,13 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from paceline.clock.waiting import describe_waiting
 from paceline.errors import Deadlock
@@ -35,10 +38,24 @@ Ts = TypeVarTuple("Ts")
 Timer = tuple[float, int, "asyncio.Future[None] | asyncio.TimerHandle"]
 
 
+class Source(Protocol):
+    """Where things happen that no timer of the loop knows of."""
+
+    @property
+    def expecting(self) -> bool:
+        """Whether anything may still happen."""
+        ...
+
+    def next(self, until: float | None) -> tuple[float, Callable[[], None]] | None:
+        """Sleep until something happens: when, and what is to be done then; None if nothing does until then."""
+        ...
+
+
 class VirtualLoop(asyncio.AbstractEventLoop):
     """One run's own time; several loops may take turns in one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Source | None = None) -> None:
+        self._source = source
         self._now = 0.0
         self._serial = 0
         self._ready: deque[asyncio.Handle] = deque()
@@ -88,11 +105,26 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 for future in late:
                     self._fire(future)
                 continue
+            if self._source is not None and self._happened(self._source):
+                continue
             if not timers:
                 raise Deadlock(describe_waiting(self, asyncio.all_tasks(self)))
             now = self._now = max(timers[0][0], self._now)
             while timers and timers[0][0] <= now:
                 self._fire(pop_timer(timers)[2])
+
+    def _happened(self, source: Source) -> bool:
+        """Wait for what happens outside; False if a timer comes first, or nothing can come any more."""
+        if not self._timers and not source.expecting:
+            return False
+        event = source.next(self._timers[0][0] if self._timers else None)
+        if event is None:
+            return False
+        when, act = event
+        # Every event is an instant of its own: who repeats the run from its times repeats the order.
+        self._now = max(when, math.nextafter(self._now, math.inf))
+        act()
+        return True
 
     def _fire(self, due: asyncio.Future[None] | asyncio.TimerHandle) -> None:
         if isinstance(due, asyncio.TimerHandle):
@@ -243,6 +275,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._closed = True
 
 
-def make_loop() -> VirtualLoop:
+def make_loop(source: Source | None = None) -> VirtualLoop:
     """A new clock at time 0."""
-    return VirtualLoop()  # type: ignore[abstract]  # asyncio's methods for sockets and processes do not exist here
+    return VirtualLoop(source)  # type: ignore[abstract]  # asyncio's methods for sockets and processes do not exist here

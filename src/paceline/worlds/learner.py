@@ -76,11 +76,15 @@ class Learner:
         """What a client will have computed in its visit of this number."""
         if self.dry:
             return model
-        key = mix(self._key, client, visit)
+        key = self.key(client, visit)
         promise = self._promise(act, client, key, model, recipe, recipe.lr_at(round), round, extras)
         if act == "train":
             promise = self.adversary.upload(client, signed(key), model, promise, extras.get("mask"))
         return promise
+
+    def key(self, client: int, visit: int, *part: int) -> int:
+        """Where a visit draws its batches, or a part of it."""
+        return mix(self._key, client, visit, *part)
 
     def gradient(self, client: int, visit: int, model: Model, recipe: LocalSGD, round: int) -> Model:
         """The gradient of one batch, after the training of this visit.
@@ -89,7 +93,7 @@ class Learner:
         """
         if self.dry:
             return model
-        key, step = mix(self._key, client, visit, FOLLOWING), one_step(recipe)
+        key, step = self.key(client, visit, FOLLOWING), one_step(recipe)
         return model - self._promise("train", client, key, model, step, step.lr_at(round), round, {})
 
     def _promise(

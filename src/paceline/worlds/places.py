@@ -106,8 +106,8 @@ class CheckedMachines:
             return
         where = " and ".join(map(_name, sorted(model.places))) or "nowhere: no site has all that it is made of"
         raise Misplaced(
-            f"{_name(site)} cannot {act} at t={self.loop.time():g} s: it does not have that model, which is at {where};"
-            " use what `send` returned there"
+            f"{_name(site)} cannot {act} at t={self.loop.time():g} s: it does not have that model, which is at"
+            f" {where}; use what `send` returned there"
         )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from paceline.algorithms.base import Progress, Traits
 from paceline.algorithms.world import World
 from paceline.clock import VirtualLoop
@@ -14,6 +16,7 @@ from paceline.errors import Deserted, Fruitless, PacelineError, SiteError
 from paceline.learn.graph import Measure, Model
 from paceline.ledger import Ledger
 from paceline.ledger.events import Chronicle, Event
+from paceline.ledger.weights import write_weights
 from paceline.worlds.learner import Learner
 from paceline.worlds.problem import Problem
 from paceline.worlds.recorder import Recorder, Row
@@ -56,6 +59,7 @@ class Run:
         directory: Path | None = None,
         keep_spans: bool = True,
         on_row: Callable[[Run, Row], None] | None = None,
+        keeps_model: bool = False,
     ) -> None:
         self.settings = settings
         """All of it resolved: what the world was made of."""
@@ -68,6 +72,12 @@ class Run:
         self.failure: BaseException | None = None
         self.ended: str | None = None
         """Why it ended before its last round, where that is no failure."""
+        self.on_start: Callable[[], None] = lambda: None
+        self.on_close: Callable[[], None] = lambda: None
+        self.keeps_model = keeps_model
+        self.final: dict[str, Tensor] = {}
+        """The flat weights that were scored last, if they are kept: ``model``, or one a client."""
+        self._scored: Sequence[Model] = ()
         self._keep_spans = keep_spans
         self._started = False
         self._last: tuple[float, int] | None = None
@@ -102,6 +112,7 @@ class Run:
         self.recorder.start(keep_spans=self._keep_spans)
         self.world.loop.start(self._main())
         self._started = True
+        self.on_start()
 
     # -- inside the run's time ------------------------------------------------------------------------------------
 
@@ -185,18 +196,20 @@ class Run:
 
     async def _measures(self, progress: Progress) -> dict[str, Measure]:
         """The scores of a row, promised."""
-        scored = self._scored(progress.model)
+        scored = self._to_score(progress.model)
         self.recorder.personal = not isinstance(scored, Model)
         await self.world.bring([scored] if isinstance(scored, Model) else scored)
         for model in progress.others.values():
             await self.world.bring([model] if isinstance(model, Model) else model)
+        if self.keeps_model:
+            self._scored = [scored] if isinstance(scored, Model) else scored
         measures = {"": self.problem.measure(scored)}
         measures |= {f"_{name}": self.problem.measure_others(model) for name, model in progress.others.items()}
         for measure in measures.values():
             self.learner.expect(measure)
         return measures
 
-    def _scored(self, model: Model | Sequence[Model]) -> Model | Sequence[Model]:
+    def _to_score(self, model: Model | Sequence[Model]) -> Model | Sequence[Model]:
         """What is scored: one model on all test samples, or every client's on its own."""
         if self.settings.personal and isinstance(model, Model):
             return [model] * self.settings.clients
@@ -237,11 +250,21 @@ class Run:
             self.world.loop.close()
             self.world.close()
         finally:
+            self._keep_final()
             self.recorder.finish(self.state())
+            self.on_close()
             # What was under way holds models, on a GPU perhaps gigabytes; the run itself may be kept for its rows.
             self._progress = None
             self.world.loop.main = None
             self.learner.forget()
+
+    def _keep_final(self) -> None:
+        """What was scored last, as far as it was learned."""
+        scored = {f"client {k}" if self.recorder.personal else "model": m for k, m in enumerate(self._scored)}
+        self.final = {name: model.value for name, model in scored.items() if model.value is not None}
+        self._scored = ()
+        if self.final and self.directory is not None:
+            write_weights(self.directory, self.final)
 
     def state(self) -> dict[str, Any]:
         """How it stands with the run."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from paceline.algorithms.registry import ALGORITHMS, algorithm_named
 from paceline.config import Tree, apply, merge, parse_override
 from paceline.errors import SettingError, nearest
 from paceline.system import FleetSettings
 
+A = TypeVar("A")
 OWN = "own"
 """The rule for absence that an algorithm states itself."""
 
@@ -104,9 +105,30 @@ def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = 
     if name in rules:  # a rule for one algorithm alone
         tree = {**tree, "absence": rules[name]}
     algorithm_tree = merge(_lifted(tree), own[name])
-    base = Settings(name=name, algorithm=named.make(), every=named.every, public=named.public)
+    base = Settings(name=name, every=named.every, public=named.public)
     settings = apply(base, {key: value for key, value in tree.items() if key != "algorithm"})
-    return replace(settings, algorithm=apply(settings.algorithm, algorithm_tree, f"{name}."))
+    algorithm = fitted(named.make(), settings.clients)
+    return replace(settings, algorithm=apply(algorithm, algorithm_tree, f"{name}."))
+
+
+def fitted(algorithm: A, clients: int) -> A:
+    """The same with defaults that suit a small fleet: no more participants, places or neighbours than there are."""
+    most = {"participants": clients, "concurrency": clients, "degree": max(1, clients - 1)}
+    changes: dict[str, Any] = {}
+    for each in fields(algorithm):  # type: ignore[arg-type]
+        value = getattr(algorithm, each.name)
+        if each.name in most and isinstance(value, int):
+            changes[each.name] = min(value, most[each.name])
+        elif each.name == "neighbours":
+            changes[each.name] = fitted(value, clients)
+    return replace(algorithm, **changes)  # type: ignore[type-var]
+
+
+def settings_from(kept: Mapping[str, Any]) -> Settings:
+    """What a run was made of, from the words in its directory."""
+    rest = {key: value for key, value in kept.items() if key not in ("algorithm", "options", "versions")}
+    name = str(kept["algorithm"])
+    return make_settings(name, (), {**rest, name: dict(kept["options"])})
 
 
 def _check_words(tree: Tree, name: str) -> None:

@@ -1,0 +1,29 @@
+"""The models that a run ended with, as safetensors: flat vectors by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from paceline.errors import DataError
+
+FILE = "model.safetensors"
+
+
+def write_weights(directory: Path, models: Mapping[str, Tensor]) -> None:
+    """Keep these, whole or not at all."""
+    draft = directory / f"{FILE}.part"
+    save_file({name: value.detach().cpu().contiguous().clone() for name, value in models.items()}, draft)
+    draft.replace(directory / FILE)
+
+
+def read_weights(directory: Path) -> dict[str, Tensor]:
+    """What a run ended with."""
+    try:
+        return load_file(directory / FILE)
+    except (OSError, SafetensorError) as problem:
+        raise DataError(f"{directory / FILE} cannot be read: {problem}") from None

@@ -1,0 +1,69 @@
+"""What travels between the orchestrator and its workers: a JSON object and byte strings, never pickles or code."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from paceline.learn.codecs.base import WireError
+
+_HEAD = struct.Struct("<4sIQ")
+MAGIC = b"PLF1"
+MOST_WORDS = 1 << 28
+MOST_BYTES = 1 << 36
+"""Lengths above these are not believed."""
+
+
+class Frame(NamedTuple):
+    """One message: words and the byte strings that they speak of."""
+
+    words: dict[str, Any]
+    blobs: tuple[bytes, ...] = ()
+
+
+def write(connection: socket.socket, words: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+    """Send one frame whole."""
+    text = json.dumps({**words, "blobs": [len(blob) for blob in blobs]}).encode()
+    connection.sendall(_HEAD.pack(MAGIC, len(text), sum(map(len, blobs))) + text)
+    for blob in blobs:
+        connection.sendall(blob)
+
+
+def read(connection: socket.socket) -> Frame | None:
+    """The next frame; None where the other end has closed."""
+    head = _exactly(connection, _HEAD.size)
+    if head is None:
+        return None
+    magic, words, total = _HEAD.unpack(head)
+    if magic != MAGIC or words > MOST_WORDS or total > MOST_BYTES:
+        raise WireError(f"a frame begins with {head[:8]!r}; wanted {MAGIC!r} and lengths within bounds")
+    text = _exactly(connection, words)
+    if text is None:
+        return None
+    told: dict[str, Any] = json.loads(text)
+    lengths = told.pop("blobs")
+    if sum(lengths) != total:
+        raise WireError(f"a frame announces {total} bytes and lists {sum(lengths)}")
+    blobs = []
+    for length in lengths:
+        blob = _exactly(connection, length)
+        if blob is None:
+            return None
+        blobs.append(blob)
+    return Frame(told, tuple(blobs))
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < count:
+        try:
+            part = connection.recv(min(count - len(parts), 1 << 20))
+        except OSError:
+            return None
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)

@@ -1,0 +1,185 @@
+"""Machines on a clock that others drive: the rules that real devices and a recording of them share.
+
+What is really done is a matter of the *hands*: workers that compute (``hands``), or a journal of what they did
+(``recorded``). Both go through the same code here, so that a recording is repeated step by step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+from paceline.algorithms.world import Failing
+from paceline.clock import VirtualLoop
+from paceline.errors import Dropped
+from paceline.learn.graph import Model, Promise
+from paceline.ledger import Ledger
+from paceline.worlds.diary import Diary
+from paceline.worlds.lanes import Lanes
+from paceline.worlds.local.journal import Entry, Journal, What
+from paceline.worlds.local.presence import WallPresence
+from paceline.worlds.machines import Task
+
+T = TypeVar("T")
+
+
+class Hands(Protocol):
+    """Who does the work, or remembers how it was done. Whoever is lost meanwhile raises ``Dropped``."""
+
+    async def visit(self, task: Task, visit: int) -> tuple[Model, Model | None]:
+        """A client computes; ``visit`` is how many it has begun before."""
+        ...
+
+    async def carry(self, models: Sequence[Model], source: int, target: int) -> tuple[Sequence[Model], float]:
+        """Models move; as they are at the target, and the bytes that moved."""
+        ...
+
+    async def work(self, site: int, model: Model) -> Model:
+        """A server computes."""
+        ...
+
+    async def bring(self, models: Sequence[Model]) -> None:
+        """Whoever observes the run sees these."""
+        ...
+
+    def close(self) -> None:
+        """The run is over."""
+        ...
+
+
+class NothingFails:
+    """Servers on this machine fail only together with the run."""
+
+    possible = False
+
+    async def breakdown(self, *sites: int) -> None:
+        """Never."""
+        await asyncio.get_running_loop().create_future()
+
+
+class WallMachines:
+    """Devices that compute one thing at a time and come and go, whatever they are."""
+
+    shares_links = True
+
+    def __init__(
+        self, loop: VirtualLoop, size: int, hands: Hands, presence: WallPresence, ledger: Ledger, journal: Journal
+    ) -> None:
+        self.loop = loop
+        self.size = size
+        self.presence = presence
+        self.failures: Failing = NothingFails()
+        self.diary = Diary(ledger)
+        self._hands = hands
+        self._ledger = ledger
+        self._journal = journal
+        self._lanes = Lanes()
+        self._turns: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._visits: Counter[int] = Counter()
+        self._begun: Counter[tuple[What, int, int]] = Counter()
+
+    def failing(self, site: int) -> float:
+        """Never."""
+        return math.inf
+
+    def seconds(self, client: int, flops: float) -> float:
+        """In proportion to the work: how fast a device is, is not known before."""
+        return flops if flops > 0 else 1.0
+
+    async def visit(self, task: Task) -> tuple[Model, Model | None]:
+        """A client computes; one that is lost may have to do it again when it is back."""
+        while True:
+            await self.presence.attend(task.client)
+            try:
+                async with self._turns[task.client]:
+                    return await self._visit(task)
+            except Dropped as dropped:
+                if dropped.gone or not self.presence.absence.patience:
+                    raise
+
+    async def _visit(self, task: Task) -> tuple[Model, Model | None]:
+        client, visit, start = task.client, self._visits[task.client], self.loop.time()
+        self._visits[client] += 1
+        done = False
+        try:
+            async with self._occupied(client):
+                found = await self._told("visit", client, 0, self._hands.visit(task, visit))
+            done = True
+            return found
+        finally:
+            if self.loop.time() > start or done:
+                flops = task.flops * (1.0 + task.gradient_share) if done else 0.0
+                self._ledger.train(client, start, self.loop.time(), task.round, flops, math.nan, done)
+
+    async def carry(
+        self, models: Sequence[Model], source: int, target: int, round: int, *, waits: bool
+    ) -> Sequence[Model]:
+        """Models move, once both ends are there."""
+        await self.presence.attend(source)
+        await self.presence.attend(target)
+        start = self.loop.time()
+        lanes = self._lanes.hold(source, "send"), self._lanes.hold(target, "receive")
+        try:
+            async with self._occupied(source, target):
+                moving = self._hands.carry(models, source, target)
+                arrived, size = await self._told("send", source, target, moving)
+        finally:
+            self._lanes.release(source, "send", lanes[0])
+            self._lanes.release(target, "receive", lanes[1])
+        self._ledger.transfer(source, target, start, self.loop.time(), round, size, math.nan, lanes)
+        return arrived
+
+    async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
+        """A server computes, one thing at a time."""
+        async with self._turns[site]:
+            start = self.loop.time()
+            async with self._occupied(site):
+                found = await self._told("work", site, 0, self._hands.work(site, model))
+            self._ledger.work(site, start, self.loop.time(), round, flops, math.nan)
+            return found
+
+    def read(self, promise: Promise[Any]) -> None:
+        """Whether it may be read is asked elsewhere."""
+
+    async def bring(self, models: Sequence[Model]) -> None:
+        """Whoever observes the run sees these."""
+        await self._hands.bring(models)
+
+    def close(self) -> None:
+        """The run is over."""
+        self._hands.close()
+        self._journal.close()
+
+    async def _told(self, what: What, site: int, target: int, doing: Awaitable[T]) -> T:
+        """Do something, and write down when it began and ended."""
+        number, start = self._begun[what, site, target], self.loop.time()
+        self._begun[what, site, target] += 1
+        entry = Entry(what=what, site=site, target=target, number=number, start=start)
+        try:
+            found = await doing
+        except Dropped as dropped:
+            self._write(entry, outcome=dropped.reason, dropped=dropped.site, gone=dropped.gone)
+            raise
+        size = found[1] if what == "send" else 0.0  # type: ignore[index]
+        self._write(entry, bytes=size)
+        return found
+
+    def _write(self, entry: Entry, **more: Any) -> None:
+        words = {name: getattr(entry, name) for name in ("what", "site", "target", "number", "start")}
+        self._journal.add(Entry(**words, end=self.loop.time(), **more))
+
+    @asynccontextmanager
+    async def _occupied(self, *sites: int) -> AsyncIterator[None]:
+        """Nobody waits while it is busy; when that ends is not known before."""
+        now = self.loop.time()
+        spans = [self.diary.add(site, now, math.inf) for site in sites if site >= 0]
+        try:
+            yield
+        finally:
+            for span in spans:
+                if span is not None:
+                    span[1] = self.loop.time()

@@ -1,0 +1,213 @@
+"""A worker: a process that hosts devices, owns their data, keeps a trainer warm, and computes what it is told.
+
+It is started by the orchestrator with a socket, and told in words (``frames``): it never receives code, and what it
+holds is written to its own directory, so that it is there again after a restart.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from paceline.errors import PacelineError
+from paceline.learn.codecs import codec_from
+from paceline.learn.cohort import CohortTrainer
+from paceline.learn.executor import Executor
+from paceline.learn.graph import Model
+from paceline.learn.job import Probed, Shards, Trained, TrainJob
+from paceline.learn.recipe import LocalSGD, one_step
+from paceline.learn.space import Space
+from paceline.worlds.local.expressions import Words, rebuilt
+from paceline.worlds.local.frames import Frame, read, write
+from paceline.worlds.local.writing import DENSE, Writer
+from paceline.worlds.local.writing import read as read_model
+from paceline.worlds.making import prepared
+from paceline.worlds.settings import settings_from
+
+
+class Device:
+    """One client: its rows of the data, and the models that it holds."""
+
+    def __init__(self, space: Space, shards: Shards, directory: Path) -> None:
+        self.space = space
+        self.shards = shards
+        self._directory = directory
+        self._held: dict[int, Model] = {}
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def hold(self, handle: int, model: Model) -> None:
+        """Keep a model under this number, on disk too."""
+        assert model.value is not None
+        self._held[handle] = model
+        self._file(handle).write_bytes(DENSE.encode(self.space, model.value))
+
+    def get(self, handle: int) -> Model:
+        """The model of this number; one from before a restart is read again."""
+        if handle not in self._held:
+            self._held[handle] = Model(self.space, DENSE.decode(self.space, self._file(handle).read_bytes()))
+        return self._held[handle]
+
+    def forget(self, handle: int) -> None:
+        """Nobody will ask for it any more."""
+        self._held.pop(handle, None)
+        self._file(handle).unlink(missing_ok=True)
+
+    def _file(self, handle: int) -> Path:
+        return self._directory / f"{handle}.model"
+
+
+class Worker:
+    """All devices of one process."""
+
+    def __init__(self, hello: Frame) -> None:
+        words = hello.words
+        settings, _, problem = prepared(settings_from(words["settings"]))
+        self._trainer = CohortTrainer("cpu", 1, 1)
+        self._executor = Executor(self._trainer)
+        self._writer = Writer(self._executor)
+        self._initial = [problem.initial_model(settings.seed, kind) for kind in range(len(problem.spaces))]
+        self._acts: dict[str, Callable[[Device, Frame], tuple[Words, Sequence[bytes]]]] = {
+            "receive": self._receive,
+            "visit": self._visit,
+            "send": self._send,
+            "bring": self._bring,
+        }
+        self._devices = {
+            client: Device(
+                problem.spaces[problem.kind(client)],
+                _own(problem.shards(), client),
+                Path(words["directory"]) / str(client),
+            )
+            for client in words["clients"]
+        }
+
+    def answer(self, frame: Frame) -> Frame:
+        """Do what is asked."""
+        device = self._devices[frame.words["client"]]
+        for handle in frame.words.get("forget", ()):
+            device.forget(handle)
+        begin = time.perf_counter()
+        words, blobs = self._acts[frame.words["do"]](device, frame)
+        return Frame({**words, "seconds": time.perf_counter() - begin}, tuple(blobs))
+
+    # -- what can be asked ------------------------------------------------------------------------------------------
+
+    def _receive(self, device: Device, frame: Frame) -> tuple[Words, Sequence[bytes]]:
+        """Models that were sent here; one may be read with the one before it."""
+        models = self._models(device, frame)
+        before: Tensor | None = None
+        for part, data in zip(frame.words["parts"], frame.blobs[: len(frame.words["parts"])], strict=True):
+            codec = None if part["codec"] is None else codec_from(part["codec"])
+            known = before if part["known"] is None else self._writer.value(models[part["known"]])
+            needs = part["context"]
+            value = read_model(device.space, data, codec, known if needs else None)
+            device.hold(part["handle"], Model(device.space, value))
+            before = value
+        return {}, ()
+
+    def _visit(self, device: Device, frame: Frame) -> tuple[Words, Sequence[bytes]]:
+        """Local training or a probe, and perhaps a gradient at what is made of the result."""
+        words, models = frame.words, self._models(device, frame)
+        recipe = LocalSGD(**words["recipe"])
+        extras = {name: self._writer.value(models[place]) for name, place in words["extras"].items()}
+        start = self._writer.value(models[words["start"]])
+        job = TrainJob(device.space, start, recipe, words["lr"], device.shards, 0, words["key"], **extras)
+        found: Trained | Probed
+        found = self._trainer.train([job])[0] if words["act"] == "train" else self._trainer.probe([job])[0]
+        device.hold(words["result"], Model(device.space, found.value))
+        figure = found.loss if isinstance(found, Trained) else found.noise
+        if (then := words.get("then")) is not None:
+            self._gradient(device, frame, then, recipe)
+        return {"figure": float(figure), "finite": bool(torch.isfinite(found.value).all())}, ()
+
+    def _gradient(self, device: Device, frame: Frame, then: Words, recipe: LocalSGD) -> None:
+        point = self._models(device, Frame({**frame.words, "nodes": then["nodes"]}, frame.blobs))[then["at"]]
+        step = one_step(recipe)
+        value = self._writer.value(point)
+        job = TrainJob(device.space, value, step, then["lr"], device.shards, 0, then["key"])
+        moved = Model(device.space, self._trainer.train([job])[0].value)
+        gradient = Model(device.space, value) - moved
+        self._writer.value(gradient)
+        device.hold(then["result"], gradient)
+
+    def _send(self, device: Device, frame: Frame) -> tuple[Words, Sequence[bytes]]:
+        """Models as bytes, each by its codec."""
+        models = self._models(device, frame)
+        blobs = []
+        for part in frame.words["parts"]:
+            codec = None if part["codec"] is None else codec_from(part["codec"])
+            context = None if part["context"] is None else models[part["context"]]
+            blobs.append(self._writer.write(models[part["model"]], codec, context))
+        self._hold_results(device, frame, models)
+        return {}, blobs
+
+    def _bring(self, device: Device, frame: Frame) -> tuple[Words, Sequence[bytes]]:
+        """A value for whoever observes the run."""
+        models = self._models(device, frame)
+        model = models[frame.words["wanted"]]
+        data = DENSE.encode(model.space, self._writer.value(model))
+        self._hold_results(device, frame, models)
+        return {}, [data]
+
+    # -- models -----------------------------------------------------------------------------------------------------
+
+    def _models(self, device: Device, frame: Frame) -> list[Model]:
+        def leaf(words: Words) -> Model | None:
+            if "held" in words:
+                return device.get(words["held"])
+            if "initial" in words:
+                return self._initial[words["initial"]]
+            if "blob" in words:
+                return Model(device.space, DENSE.decode(device.space, frame.blobs[words["blob"]]))
+            return None
+
+        return rebuilt(frame.words.get("nodes", ()), leaf)
+
+    def _hold_results(self, device: Device, frame: Frame, models: Sequence[Model]) -> None:
+        """What was computed is kept under new numbers, and not computed again."""
+        for place, handle in frame.words["results"]:
+            self._writer.value(models[place])
+            device.hold(handle, models[place])
+
+
+def _own(shards: Shards, client: int) -> Shards:
+    """One client's rows alone."""
+    rows = torch.from_numpy(shards.rows(client))
+    x, y = shards.x[rows], shards.y[rows]
+    return Shards(x, y, np.arange(len(y)), np.array([0, len(y)]))
+
+
+def serve(connection: socket.socket) -> None:
+    """Answer until the orchestrator hangs up."""
+    hello = read(connection)
+    if hello is None:
+        return
+    worker = Worker(hello)
+    write(connection, {"task": 0})
+    while (frame := read(connection)) is not None:
+        try:
+            reply = worker.answer(frame)
+        except PacelineError as problem:
+            reply = Frame({"error": f"{type(problem).__name__}: {problem}"})
+        except Exception as problem:  # told to the orchestrator, which knows whose run it is
+            reply = Frame({"error": f"{type(problem).__name__}: {problem}"})
+        write(connection, {**reply.words, "task": frame.words["task"]}, reply.blobs)
+
+
+def main(arguments: list[str]) -> Any:
+    """Started with the number of a socket that was handed down."""
+    torch.set_num_threads(1)
+    with socket.socket(fileno=int(arguments[0])) as connection:
+        serve(connection)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

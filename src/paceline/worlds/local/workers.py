@@ -1,0 +1,189 @@
+"""The processes that host devices: started, asked, watched, and started again when they die."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from paceline.clock import WallClock
+from paceline.errors import PacelineError, SiteError
+from paceline.worlds.local.frames import Frame, read, write
+
+Answered = Callable[[Frame | None], None]
+"""Told what a worker answered; None if it died before."""
+RESTART = 0.5
+"""Seconds before a dead worker is started again."""
+TRIES = 3
+"""Starts in a row that may fail before a worker is given up."""
+
+
+class Process:
+    """One worker, whichever process it is at present; one thread reads what it says."""
+
+    def __init__(self, clock: WallClock, hello: dict[str, Any], on_presence: Callable[[bool], None]) -> None:
+        self._clock = clock
+        self._hello = hello
+        self._on_presence = on_presence
+        self._asked: dict[int, Answered] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._stopping = False
+        self.ready = threading.Event()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread.start()
+
+    def ask(self, words: dict[str, Any], blobs: Sequence[bytes], answered: Answered) -> None:
+        """Have it do something; the answer is an event of the clock."""
+        self._ask(words, blobs, lambda frame: self._clock.post(partial(answered, frame)))
+
+    def ask_now(self, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame | None:
+        """Have it do something and wait for the answer, outside the run's time; None if it dies before."""
+        box: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._ask(words, blobs, box.put)
+        return box.get()
+
+    def _ask(self, words: dict[str, Any], blobs: Sequence[bytes], answered: Answered) -> None:
+        with self._lock:
+            number = next(self._numbers)
+            connection = self._connection
+            if connection is not None:
+                self._asked[number] = answered
+        if connection is None:
+            answered(None)
+            return
+        try:
+            write(connection, {**words, "task": number}, blobs)
+        except OSError:  # it is dying: the thread that reads will say so
+            return
+
+    def stop(self) -> None:
+        """End it."""
+        self._stopping = True
+        with self._lock:
+            connection = self._connection
+        if connection is not None:
+            connection.close()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    # -- in the thread that reads -----------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        failed = 0
+        while not self._stopping and failed < TRIES:
+            failed = 0 if self._once() else failed + 1
+            if not self._stopping:
+                time.sleep(RESTART)
+        self.ready.set()
+
+    def _once(self) -> bool:
+        """One process, from its start to its end; whether it ever answered."""
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                self.process = _start(theirs)
+            try:
+                write(ours, self._hello)
+                there = read(ours) is not None
+            except OSError:
+                there = False
+            if there:
+                with self._lock:
+                    self._connection = ours
+                if self.ready.is_set():  # it is back
+                    self._clock.post(lambda: self._present(True))
+                self.ready.set()
+                self._listen(ours)
+                self._gone()
+        if self.process is not None:
+            self.process.wait()
+        return there
+
+    def _listen(self, connection: socket.socket) -> None:
+        try:
+            while (frame := read(connection)) is not None:
+                with self._lock:
+                    answered = self._asked.pop(frame.words["task"])
+                answered(frame)
+        except (OSError, PacelineError, ValueError):
+            return
+
+    def _gone(self) -> None:
+        """It died: it is away, and whatever was asked of it is lost."""
+        with self._lock:
+            self._connection = None
+            lost, self._asked = list(self._asked.values()), {}
+        if self._stopping:
+            return
+        self._clock.post(lambda: self._present(False))
+        for answered in lost:
+            answered(None)
+
+    def _present(self, online: bool) -> None:
+        self._on_presence(online)
+
+
+def _start(theirs: socket.socket) -> subprocess.Popen[bytes]:
+    number = theirs.fileno()
+    environment = {**os.environ, "PACELINE_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "paceline.worlds.local.worker", str(number)]
+    return subprocess.Popen(command, pass_fds=[number], env=environment, stdin=subprocess.DEVNULL)
+
+
+def _tell_all(clients: Sequence[int], on_presence: Callable[[int, bool], None], online: bool) -> None:
+    for client in clients:
+        on_presence(client, online)
+
+
+class Workers:
+    """All workers of a run; client k lives in worker k modulo their number."""
+
+    def __init__(
+        self,
+        clock: WallClock,
+        settings: dict[str, Any],
+        clients: int,
+        count: int,
+        directory: Path,
+        on_presence: Callable[[int, bool], None],
+    ) -> None:
+        self._clock = clock
+        hosted = [range(k, clients, count) for k in range(count)]
+        self.processes = [
+            Process(
+                clock,
+                {"settings": settings, "clients": list(mine), "directory": str(directory)},
+                partial(_tell_all, mine, on_presence),
+            )
+            for mine in hosted
+        ]
+
+    def wait(self, seconds: float = 120.0) -> None:
+        """Until all are there."""
+        for process in self.processes:
+            if not process.ready.wait(seconds) or process.process is None or process.process.poll() is not None:
+                self.stop()
+                raise SiteError("a worker process did not start; what it said is above")
+
+    def of(self, client: int) -> Process:
+        """The worker that a client lives in."""
+        return self.processes[client % len(self.processes)]
+
+    def stop(self) -> None:
+        """End them all."""
+        self._clock.expecting = False
+        for process in self.processes:
+            process.stop()
