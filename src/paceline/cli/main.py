@@ -5,8 +5,11 @@ Rooms that need torch are imported inside the commands that use them, so that he
 
 from __future__ import annotations
 
+import os
 import sys
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
@@ -51,9 +54,33 @@ Out = Annotated[Path | None, typer.Option("--out", "-o", help="Directory to writ
 Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Absence = Annotated[
+    str | None,
+    typer.Option("--absence", help="What becomes of devices that are away, for all alike: skip, wait, deadline:30."),
+]
+CheckPlaces = Annotated[
+    bool, typer.Option("--check-places", help="Fail if a model is used where it was never sent (slower).")
+]
 NoSpans = Annotated[
     bool, typer.Option("--no-spans", help="Keep no record of single spans (smaller, no Gantt chart).")
 ]
+
+
+class WorldKind(StrEnum):
+    """Where devices live."""
+
+    simulation = "simulation"
+    local = "local"
+
+
+@dataclass(frozen=True)
+class _More:
+    """What else a run was told."""
+
+    absence: str | None = None
+    check_places: bool = False
+    local: bool = False
+    workers: int | None = None
 
 
 class NamesAlgorithms(TyperCommand):
@@ -96,9 +123,18 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
     no_spans: NoSpans = False,
+    absence: Absence = None,
+    check_places: CheckPlaces = False,
+    world: Annotated[
+        WorldKind, typer.Option("--world", help="A simulation, or processes of this machine on the wall clock.")
+    ] = WorldKind.simulation,
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Processes of --world local; as many as cores unless given.")
+    ] = None,
 ) -> None:
     """Run one algorithm."""
-    _perform([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans)
+    more = _More(absence, check_places, world == WorldKind.local, workers)
+    _perform([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
 @app.command(cls=NamesAlgorithms)
@@ -113,9 +149,27 @@ def compare(
     json: Json = False,
     quiet: Quiet = False,
     no_spans: NoSpans = False,
+    absence: Absence = None,
+    check_places: CheckPlaces = False,
 ) -> None:
     """Run several algorithms side by side, their learning batched together."""
-    _perform(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans)
+    more = _More(absence, check_places)
+    _perform(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
+
+
+@app.command()
+def replay(
+    directory: Annotated[Path, typer.Argument(help="The directory of a run with --world local.")],
+    json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Run a recorded wall-clock run again in the simulation, with its durations and absences, and compare."""
+    from paceline.cli.show import print_replay
+    from paceline.worlds.local.replay import replay as run_again
+
+    found = run_again(directory)
+    print_replay(found, as_json=json)
+    if not found.equal:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -156,6 +210,7 @@ def _perform(
     json: bool,
     quiet: bool,
     no_spans: bool,
+    more: _More,
 ) -> None:
     from paceline.cli.live import LiveProgress
     from paceline.cli.show import print_failures, print_table, summaries_json
@@ -168,13 +223,15 @@ def _perform(
     refuse_taken(out)
     experiment = plan(
         names,
-        overrides=overrides or (),
+        overrides=[*(overrides or ()), *([f"absence={more.absence}"] if more.absence else [])],
         file=read_settings(config, names) if config else None,
         seeds=seeds,
         until=Until.parse(until or []),
         dry=dry,
         out=out,
         keep_spans=not no_spans,
+        check_places=more.check_places,
+        workers=(more.workers or os.cpu_count() or 1) if more.local else None,
     )
     try:
         with LiveProgress(quiet=quiet) as progress:

@@ -18,6 +18,7 @@ from paceline.ledger.directory import clean
 from paceline.report.runs import group_runs, load_run
 from paceline.report.tables import Comparison, compared, mixed_scores
 from paceline.worlds.experiment import Outcome
+from paceline.worlds.local.replay import Replayed
 from paceline.worlds.recorder import describe
 from paceline.worlds.settings import Settings
 
@@ -81,6 +82,25 @@ def _where(problem: BaseException) -> str:
     if trace is None:
         return "an unknown place"
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+
+
+def print_replay(found: Replayed, *, as_json: bool) -> None:
+    """A recorded run beside its repetition."""
+    if as_json:
+        print(json.dumps(clean(found.plain()), indent=2))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(
+        f"{found.algorithm}, {found.rounds} rounds: recorded {found.recorded_seconds:.6g} s,"
+        f" simulated {found.simulated_seconds:.6g} s"
+    )
+    if found.equal:
+        console.print("equal: all final weights to the last bit, and every act began at the same instant")
+    else:
+        console.print(
+            f"not equal: weights differ by up to {found.max_difference:.3g},"
+            f" {found.acts_elsewhere} acts began at another time"
+        )
 
 
 def summaries_json(outcome: Outcome) -> str:

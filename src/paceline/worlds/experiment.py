@@ -13,6 +13,8 @@ from paceline.errors import SettingError
 from paceline.learn.executor import Statistics
 from paceline.system.failures import parse_failures
 from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.local.replay import ALONE
+from paceline.worlds.local.world import make_local_run
 from paceline.worlds.making import make_run
 from paceline.worlds.recorder import Row
 from paceline.worlds.run import Run
@@ -29,6 +31,10 @@ class Experiment:
     dry: bool = False
     out: Path | None = None
     keep_spans: bool = True
+    check_places: bool = False
+    """Whether a model that is used where it was never sent is an error."""
+    workers: int | None = None
+    """With these many processes of this machine instead of a simulation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +60,8 @@ def plan(
     dry: bool = False,
     out: Path | None = None,
     keep_spans: bool = True,
+    check_places: bool = False,
+    workers: int | None = None,
 ) -> Experiment:
     """Every algorithm with every seed; all settings are checked before anything starts."""
     if seeds < 1:
@@ -69,7 +77,19 @@ def plan(
     first = [make_settings(name, overrides, file) for name in names]
     _check_failures(first)
     settings = tuple(replace(one, seed=one.seed + k) for one in first for k in range(seeds))
-    return Experiment(settings=settings, until=until, dry=dry, out=out, keep_spans=keep_spans)
+    if workers is not None and (dry or len(settings) > 1):
+        raise SettingError(
+            "--world local runs one algorithm with one seed, and really: leave out --seeds and --dry-run"
+        )
+    return Experiment(
+        settings=settings,
+        until=until,
+        dry=dry,
+        out=out,
+        keep_spans=keep_spans,
+        check_places=check_places,
+        workers=workers,
+    )
 
 
 def _check_failures(compared: Sequence[Settings]) -> None:
@@ -93,6 +113,8 @@ def _listed(links: Collection[tuple[int, int]]) -> str:
 
 def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = None) -> Outcome:
     """Run all of it together."""
+    if experiment.workers is not None:
+        return _perform_locally(experiment, experiment.workers, on_row)
     executor = make_executor(experiment.settings[0].executor)
     several = len(experiment.settings) > 1
     runs = []
@@ -108,6 +130,7 @@ def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = 
                 directory=directory,
                 keep_spans=experiment.keep_spans,
                 on_row=on_row,
+                check_places=experiment.check_places,
             )
         )
     for run in runs if not experiment.dry else ():
@@ -118,3 +141,20 @@ def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = 
         run.start()
     drive(runs, executor)
     return Outcome(runs=tuple(runs), statistics=executor.statistics)
+
+
+def _perform_locally(
+    experiment: Experiment, workers: int, on_row: Callable[[Run, Row], None] | None = None
+) -> Outcome:
+    """One run on the wall clock; what is scored here is computed as the workers compute."""
+    executor = make_executor(ALONE)
+    run = make_local_run(
+        experiment.settings[0],
+        workers=workers,
+        until=experiment.until,
+        directory=experiment.out,
+        keep_spans=experiment.keep_spans,
+        on_row=on_row,
+    )
+    drive([run], executor)
+    return Outcome(runs=(run,), statistics=executor.statistics)

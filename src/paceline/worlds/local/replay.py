@@ -17,6 +17,9 @@ from paceline.worlds.local.world import make_replay
 from paceline.worlds.settings import ExecutorSettings, settings_from
 from paceline.worlds.until import Until
 
+ALONE = ExecutorSettings(device="cpu", cohort=1, threads=1)
+"""One client a time in one thread, as the workers compute: the same operations, so the same bits."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
@@ -45,11 +48,9 @@ def replay(directory: Path) -> Replayed:
         summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise DataError(f"{directory} holds no finished run: {problem}") from None
-    # One client a time in one thread, as the workers computed: the same operations, so the same bits.
-    alone = ExecutorSettings(device="cpu", cohort=1, threads=1)
-    settings = replace(settings_from(kept), executor=alone)
+    settings = replace(settings_from(kept), executor=ALONE)
     run, hands = make_replay(settings, directory, Until(**summary["until"]))
-    drive([run], make_executor(alone))
+    drive([run], make_executor(ALONE))
     if run.failure is not None:
         raise run.failure
     then, now = read_weights(directory), run.final
