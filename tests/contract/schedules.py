@@ -37,7 +37,7 @@ __all__ = ["Ended", "PastBudget", "case", "command", "faults", "perform_case", "
 STEPS = 100_000
 """Steps of the loop after which a run is taken never to end. The longest that do end, twenty clients on a complete
 graph for eight rounds, make half as many; most make a few hundred."""
-PROCESSOR_SECONDS = 30.0
+PROCESSOR_SECONDS = 20.0
 """The same for what never comes back to the loop. Of this process alone: a busy machine fails nothing."""
 EXACT = 1e-9
 """Relative to the time at which it happens."""
