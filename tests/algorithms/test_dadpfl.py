@@ -248,7 +248,8 @@ def test_a_batch_is_no_larger_than_its_client():
 
     play(world, main())
     assert world.samples(0) == 10
-    assert spans(world, "end", "flops", kinds=("train",)) == [(pytest.approx(1.2), pytest.approx(3 * 60 * SPACE.flops))]
+    ((end, flops),) = spans(world, "end", "flops", kinds=("train",))
+    assert (end, flops) == (pytest.approx(1.2), pytest.approx(3 * 60 * SPACE.flops))
 
 
 # -- learning -------------------------------------------------------------------------------------------------------

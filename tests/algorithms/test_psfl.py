@@ -113,7 +113,7 @@ def test_a_round_on_a_quadratic_is_its_closed_form(sequences):
 
 
 def test_a_client_that_drops_out_is_passed_over(monkeypatch):
-    """20 rounds of 2 sequences of 3: each of the 120 was away when the model came, or left in mid-visit, or trained."""
+    """20 rounds of 2 sequences of 3: each of the 120 is away when the model comes, leaves in mid-visit, or trains."""
     world = dry_world(TIMES, availability=Dropouts(0.5, seed=1))
     away, send = [], world.send
 

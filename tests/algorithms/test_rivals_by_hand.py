@@ -84,10 +84,11 @@ def agree(algorithm, by_hand, atol=1e-12):
 
 
 def rounded(x, bits, key):
-    """gsgd: random rounding to multiples of |x|/2^(bits-1), damped."""
+    """gsgd: random rounding to multiples of |x|/2^(bits-1), at most 2^(bits-1) - 1 of them, damped."""
     levels, norm = 2.0 ** (bits - 1), np.linalg.norm(x)
     damping = 1 + min(SIZE / levels**2, SIZE**0.5 / levels)
-    return np.sign(x) * np.floor(levels * np.abs(x) / norm + uniform(key)) * norm / (levels * damping)
+    whole = np.minimum(np.floor(levels * np.abs(x) / norm + uniform(key)), levels - 1)
+    return np.sign(x) * whole * norm / (levels * damping)
 
 
 def largest(x, share):

@@ -128,7 +128,9 @@ def test_dpsgd_ends_although_a_clients_windows_are_too_short(absence, tmp_path):
         availability=parse_availability(f"windows:{file},20", seed=0, size=3),
         server=FreeServer(),
     )
-    world = simulate(fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(keep=False), learning=False, absence=absence)
+    world = simulate(
+        fleet, Problem(SPACE, "none", nominal=10), 0, Ledger(keep=False), learning=False, absence=absence
+    )
     stuck = 1e6
 
     async def main():

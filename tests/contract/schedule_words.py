@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline.algorithms.registry import ALGORITHMS
+from paceline.algorithms.registry import ALGORITHMS, algorithm_named
 
 TIME = 100_000.0
 """Virtual seconds after which a run may stop."""
@@ -35,8 +35,10 @@ def case(seed: int) -> tuple[str, list[str]]:
     words += _links(rng)
     if rng.random() < 0.3:
         words.append(f"fleet.server={rng.choice(['constant:0.7', 'constant:6', 'flops:1e6'])}")
-    if rng.random() < (0.6 if name in ("p-fedavg", "hierfavg") else 0.3):
+    serverless = algorithm_named(name).make().traits(clients).servers == 0
+    if rng.random() < (0.6 if name in ("p-fedavg", "hierfavg") else 0.0 if serverless else 0.3):
         words.append(f"fleet.failures={_failures(rng, name, words)}")
+    words.append(f"absence={rng.choice(['own', 'own', 'skip', 'wait', 'deadline:1', 'deadline:20'])}")
     return name, words
 
 
@@ -46,10 +48,7 @@ def _own_words(rng: random.Random, name: str, n: int) -> list[str]:
     if name in ("fedavg", "sfl", "psfl"):
         own["width"] = rng.randint(1, n)
         own["length"] = rng.randint(1, n // own["width"])
-        own |= {
-            "stragglers": rng.choice(["pass", "wait"]),
-            "sampler": rng.choice(["uniform", "partition", "weighted"]),
-        }
+        own["sampler"] = rng.choice(["uniform", "partition", "weighted"])
     elif name in ("fedasync", "fedbuff"):
         own["concurrency"] = rng.randint(1, n)
         own |= {"buffer": rng.randint(1, n)} if name == "fedbuff" else {}
@@ -158,7 +157,7 @@ def _failures(rng: random.Random, name: str, words: Sequence[str]) -> str:
     """Of servers and links that the algorithm has."""
     time = rng.choice([0, 2, 5, 30])
     kinds = ["servers:30", "links:20", "servers:20+links:20", "servers:500"]
-    kinds += [] if name == "dpsgd" else [f"server:1@{time}"]
+    kinds.append(f"server:1@{time}")
     for word in words:
         key, _, value = word.partition("=")
         servers = int(value.rpartition(":")[2]) if key in ("p-fedavg.topology", "hierfavg.servers") else 0

@@ -27,7 +27,8 @@ from paceline.algorithms.homes import Homes
 from paceline.errors import Deadlock, PacelineError
 from paceline.worlds.driver import drive, make_executor
 from paceline.worlds.experiment import plan
-from paceline.worlds.presence import Presence
+from paceline.worlds.making import make_run
+from paceline.worlds.presence import SimulatedPresence
 from paceline.worlds.run import Run
 from paceline.worlds.until import Until
 from tests.contract.schedule_words import TIME, case, command
@@ -43,8 +44,6 @@ EXACT = 1e-9
 """Relative to the time at which it happens."""
 ASYNCHRONOUS = ("apfl", "fedasync", "fedbuff")
 """Whose rounds are arrivals, so that nobody need begin anything between two of them."""
-ENDINGS = ("ended", "nobody", "no client", "no server")
-"""A last note with one of these says why a run made fewer rounds than it was to."""
 
 
 # -- a run ----------------------------------------------------------------------------------------------------------
@@ -87,6 +86,8 @@ class Ended:
     """Rounds that were asked for."""
     made: int
     error: BaseException | None
+    ended: str | None
+    """Why it ended before its last round, where that is no failure."""
     homes: list[list[int]]
     """The clients of every server, where servers have clients of their own."""
     away: Callable[[int, float], bool]
@@ -123,7 +124,7 @@ class Absences:
 def prepare_case(name: str, words: Sequence[str]) -> Run:
     """A run that has not begun; a PacelineError is a refusal."""
     experiment = plan([name], overrides=words, dry=True, until=Until.parse([f"time={TIME:g}"]))
-    return Run(experiment.settings[0], until=experiment.until, dry=True, keep_spans=True)
+    return make_run(experiment.settings[0], until=experiment.until, dry=True, keep_spans=True)
 
 
 def perform_case(name: str, words: Sequence[str], budget: int = STEPS) -> Ended:
@@ -133,14 +134,15 @@ def perform_case(name: str, words: Sequence[str], budget: int = STEPS) -> Ended:
     homes: list[Homes] = []
     world.loop._ready = steps = Steps(budget)
 
-    def left(presence: Presence, device: int, back: float) -> None:
+    def left(presence: SimulatedPresence, device: int, back: float) -> None:
         absences.add(device, world.now(), back)
 
     def away(site: int, when: float) -> bool:
-        return absences.at(site, when) or world.fleet.availability.next_online(site, when) > when
+        return absences.at(site, when) or world.machines.fleet.availability.next_online(site, when) > when
 
     error: BaseException | None
-    with _seen(Presence, "left", left), _seen(Homes, "__init__", lambda made, *_: homes.append(made)), _limited():
+    belong = _seen(Homes, "__init__", lambda made, *_: homes.append(made))
+    with _seen(SimulatedPresence, "left", left), belong, _limited():
         try:
             drive([run], make_executor(settings.executor))
             error = run.failure
@@ -155,13 +157,14 @@ def perform_case(name: str, words: Sequence[str], budget: int = STEPS) -> Ended:
             for key in table.column_names
         },
         rows=run.rows,
-        notes=[(note.time, note.text) for note in world.notes],
+        notes=[(note.time, note.text) for note in world.chronicle.events],
         time=world.now(),
         bytes=world.ledger.bytes,
         visits=world.ledger.visits,
         wanted=settings.algorithm.rounds,
-        made=world.round,
+        made=world.progress,
         error=error,
+        ended=run.ended,
         homes=homes[-1]._lists if homes else [],
         away=away,
         steps=steps.made,
@@ -249,18 +252,16 @@ def rounds(run: Ended) -> Iterator[Fault]:
         yield "ends early and does not say why", f"{run.made} of {run.wanted} rounds, t={run.time:g} s"
     if not run.visits:
         yield "done without a visit", f"{run.made} of {run.wanted} rounds, t={run.time:g} s"
-    begun = set(run.spans["round"][run.spans["kind"] == "train"].tolist())
+    # Whoever was sent the model and left before it began has taken part: time has passed.
+    begun = set(run.spans["round"][run.spans["kind"] != "wait"].tolist())
     for round in range(run.made):
         if round not in begun and run.name not in ASYNCHRONOUS:
-            yield "phantom round", f"nobody began to train in round {round + 1} of {run.wanted}"
+            yield "phantom round", f"nobody did anything in round {round + 1} of {run.wanted}"
 
 
 def says_why(run: Ended) -> bool:
-    """The time is over, or the last note was made at the end and speaks of it."""
-    if run.time >= TIME or not run.notes:
-        return run.time >= TIME
-    when, text = run.notes[-1]
-    return when >= run.time - slack(run.time) and any(word in text.lower() for word in ENDINGS)
+    """The time is over, or nobody is left."""
+    return run.time >= TIME or run.ended is not None
 
 
 def no_client_lost(run: Ended) -> Iterator[Fault]:

@@ -145,6 +145,7 @@ def ended(*spans, **changes):
         wanted=1,
         made=1,
         error=None,
+        ended=None,
         homes=[],
         away=lambda site, when: False,
         steps=1,

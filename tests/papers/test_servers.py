@@ -20,10 +20,11 @@ from paceline.papers.servers import (
     slowest_link,
     traffic,
 )
-from paceline.papers.servers_dry import Freight, _follow, measure
+from paceline.papers.servers_dry import Freight, measure
 from paceline.papers.servers_reasons import drift_range, explain
 from paceline.system.fleet import build_fleet
 from paceline.topology import parse_graph
+from paceline.worlds.dry import follow
 from paceline.worlds.problem import make_space
 from paceline.worlds.simulation import simulate
 
@@ -100,7 +101,7 @@ def test_one_server_is_the_shipped_fedavg():
     fleet = build_fleet(demand.fleet(), 36, 0)
     problem = Freight(make_space("logistic", (1,), 2, "float32"), "none", nominal=1, size=13e6 / 8)
     world = simulate(fleet, problem, 0, Ledger(keep=False), learning=False)
-    times = _follow(world, PSFL(rounds=60, width=36, length=1, sampler="uniform"))
+    times = follow(world, PSFL(rounds=60, width=36, length=1, sampler="uniform"))
     told = measure(parse_graph("complete:1"), 36, 13e6 / 8, demand.fleet())
     assert told.seconds == pytest.approx((times[-1] - times[2]) / 57, rel=0.02)
 

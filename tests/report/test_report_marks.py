@@ -20,10 +20,10 @@ from paceline.report.spans import COLUMNS, Idling, Window, read_window, read_win
 from paceline.report.tables import causes
 
 
-
 def failed(time, name, *sites):
     """As the summary has it."""
-    return Told(time, Event(kind="failure", text=f"{name} has failed; new weights from round 10", name=name, sites=sites)).plain()
+    text = f"{name} has failed; new weights from round 10"
+    return Told(time, Event(kind="failure", text=text, name=name, sites=sites)).plain()
 
 
 NOTES = [

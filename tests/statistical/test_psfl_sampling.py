@@ -31,6 +31,7 @@ class LightWorld:
     def __init__(self, clients, seed=1):
         self.clients = range(clients)
         self.seed = seed
+        self.presence = self
 
     def stream(self, *path):
         return stream(self.seed, *path)

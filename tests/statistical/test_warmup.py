@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.worlds.worlds import learn, quadratic_world
+from tests.worlds.worlds import learn, quadratic_world, spans
 
 from paceline.algorithms.times import TimeEstimates
 from paceline.algorithms.warmup import WarmUp, warm_up
@@ -91,9 +91,7 @@ def test_clients_that_leave_are_left_out_and_too_few_is_an_error():
 
     problem = quadratic(np.random.default_rng(0), clients=40, dimension=4, heterogeneity=1.0, sigma2=1.0)
     for share, enough in ((0.3, True), (1.0, False)):
-        world = quadratic_world(problem)
-        object.__setattr__(world.machines.fleet, "availability", Dropouts(share, seed=1))
-        world.__post_init__()
+        world = quadratic_world(problem, availability=Dropouts(share, seed=1))
         main = warm_up(world, world.initial_model(), LocalSGD(loss="squared"), WarmUp(rounds=3), TimeEstimates(40, 1))
         if enough:
             _, found = learn(world, main)
@@ -109,7 +107,7 @@ def test_a_part_of_the_fleet_is_the_same_part_in_every_round():
     world, _, _, found = found_by(2, WarmUp(rounds=3, clients=5), clients=300)
     assert found.clients == 5
     assert world.ledger.visits == 15
-    assert len(world._visits) == 5
+    assert len(set(spans(world, "site", kinds=("train",)))) == 5
 
 
 def test_where_time_is_work_a_probe_is_read_as_a_visit():
@@ -128,9 +126,7 @@ def test_waiting_for_a_device_that_is_away_is_not_taken_for_slowness():
     from paceline.system import Windows
 
     problem = quadratic(stream(0, "q"), clients=60, dimension=4, heterogeneity=1.0, sigma2=1.0)
-    world = quadratic_world(problem)
-    object.__setattr__(world.machines.fleet, "availability", Windows.duty(20.0, 0.5, seed=4))
-    world.__post_init__()
+    world = quadratic_world(problem, availability=Windows.duty(20.0, 0.5, seed=4))
     main = warm_up(world, world.initial_model(), LocalSGD(loss="squared"), WarmUp(rounds=6), TimeEstimates(60, 1))
     _, found = learn(world, main)
     assert found.seconds > 20

@@ -100,7 +100,7 @@ def spans(world, *columns, kinds=None):
     return [tuple(row[c] for c in columns) for row in rows if kinds is None or row["kind"] in kinds]
 
 
-def quadratic_world(problem, *, times=None, seed=3):
+def quadratic_world(problem, *, times=None, seed=3, availability=None):
     """Clients whose losses are those of a ``data.quadratic`` with A = s²I; noise is its σ² at every point."""
     count, dimension = problem.centre.shape
     space = Space("linear", lambda: torch.nn.Linear(1, dimension, bias=False), (1,), torch.float64)
@@ -113,7 +113,8 @@ def quadratic_world(problem, *, times=None, seed=3):
         np.arange(0, count * rows + 1, rows),
     )
     compute = times if times is not None else Table([1.0] * count)
-    fleet = Fleet(size=count, compute=compute, links=FreeLinks(), availability=AlwaysOn(), server=FreeServer())
+    there = availability or AlwaysOn()
+    fleet = Fleet(size=count, compute=compute, links=FreeLinks(), availability=there, server=FreeServer())
     return simulate(fleet, Problem(space, "quadratic", None, rows, shards), seed, Ledger())
 
 

@@ -247,7 +247,7 @@ class Overlay:
             self._without(one, other, round)
         elif not all(done):
             ahead, behind = (one, other) if done[0] else (other, one)
-            if behind not in self.rows[round][ahead]:  # it had given it up
+            if behind not in self.rows.get(round, {}).get(ahead, {}):  # it had given it up, or was away
                 self._give_up(behind, ahead, round)
             elif not self._slot(behind, ahead, round).done():
                 self.world.spawn(self._relay(ahead, behind, round))

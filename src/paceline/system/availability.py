@@ -287,13 +287,18 @@ class Windows:
 class Combined:
     """Several reasons to be away: there when all say so, gone when the first says so."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_never", "_parts")
 
     def __init__(self, parts: Sequence[Availability]) -> None:
         self._parts = tuple(parts)
+        self._never: dict[int, float] = {}
+        """Devices that were found never to be there from some time on: that need not be found again."""
 
     def next_online(self, device: int, now: float) -> float:
         """The earliest time that suits every part; inf if none is found within a thousand windows."""
+        if now >= self._never.get(device, math.inf):
+            return math.inf
+        begin = now
         for _ in range(1000):
             then = now
             for part in self._parts:
@@ -301,6 +306,7 @@ class Combined:
             if then == now:
                 return now
             now = then
+        self._never[device] = begin
         return math.inf
 
     def online_until(self, device: int, now: float) -> float:

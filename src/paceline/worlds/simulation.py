@@ -59,7 +59,11 @@ class SimulatedMachines:
         """The client's time passes, the result is a promise; one that leaves may have to do it again when back."""
         while True:
             if not self.presence.steady or self._free.get(task.client, 0.0) > self.loop.time():
-                await self._ready(task.client)
+                try:
+                    await self._ready(task.client)
+                except Dropped:
+                    self._count_broken()
+                    raise
             try:
                 return await self._try(task)
             except Dropped as dropped:
@@ -113,9 +117,9 @@ class SimulatedMachines:
         self._broken_off += 1
         if self._broken_off >= max(FRUITLESS, EACH * self.size):
             raise Fruitless(
-                f"no visit can be finished: the last {self._broken_off:,} were all broken off, because devices left"
-                f" in the middle; now t={self.loop.time():g} s. Let devices stay longer (fleet.availability), or give"
-                " them less to do (local.steps, fleet.times)"
+                f"no visit can be finished: the last {self._broken_off:,} were all broken off, because devices were"
+                f" away or left in the middle; now t={self.loop.time():g} s. Let devices stay longer"
+                " (fleet.availability), or give them less to do (local.steps, fleet.times)"
             )
 
     async def carry(
