@@ -86,7 +86,7 @@ class Machines(Protocol):
         """An algorithm is about to read this."""
         ...
 
-    async def bring(self, models: Sequence[Model]) -> None:
+    def bring(self, models: Sequence[Model]) -> None:
         """Make the values of these models known to whoever observes the run; that is not part of the run."""
         ...
 

@@ -82,9 +82,9 @@ class CheckedMachines:
         self._require(model, site, "compute")
         return await self._machines.work(site, flops, round, model)
 
-    async def bring(self, models: Sequence[Model]) -> None:
+    def bring(self, models: Sequence[Model]) -> None:
         """Whoever observes a run may see everything."""
-        await self._machines.bring(models)
+        self._machines.bring(models)
 
     def read(self, promise: Promise[Any]) -> None:
         """What an algorithm reads must be at one site, or at each site its own."""

@@ -37,7 +37,7 @@ class RunningWorld(World, Protocol):
     progress: int
     on_deserted: Callable[[Deserted], None] | None
 
-    async def bring(self, models: Sequence[Model]) -> None:
+    def bring(self, models: Sequence[Model]) -> None:
         """Make the values of these models known to whoever observes the run."""
         ...
 
@@ -198,9 +198,9 @@ class Run:
         """The scores of a row, promised."""
         scored = self._to_score(progress.model)
         self.recorder.personal = not isinstance(scored, Model)
-        await self.world.bring([scored] if isinstance(scored, Model) else scored)
+        self.world.bring([scored] if isinstance(scored, Model) else scored)
         for model in progress.others.values():
-            await self.world.bring([model] if isinstance(model, Model) else model)
+            self.world.bring([model] if isinstance(model, Model) else model)
         if self.keeps_model:
             self._scored = [scored] if isinstance(scored, Model) else scored
         measures = {"": self.problem.measure(scored)}

@@ -150,7 +150,7 @@ class SimulatedMachines:
     def read(self, promise: Promise[Any]) -> None:
         """Whoever reads in a simulation has everything at hand."""
 
-    async def bring(self, models: Sequence[Model]) -> None:
+    def bring(self, models: Sequence[Model]) -> None:
         """Whoever observes a simulation sees everything."""
 
     def close(self) -> None:

@@ -157,7 +157,7 @@ class Stage:
     async def observe(self, promise: Promise[T]) -> T:
         """Stop the clock until the result is known."""
         self.machines.read(promise)
-        await self.machines.bring(promise.models)
+        self.machines.bring(promise.models)
         return await self.learner.observe(promise)
 
     async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
@@ -180,9 +180,9 @@ class Stage:
         if end > begin:
             self.note(site, begin, end)
 
-    async def bring(self, models: Sequence[Model]) -> None:
+    def bring(self, models: Sequence[Model]) -> None:
         """Let whoever observes the run see these."""
-        await self.machines.bring(models)
+        self.machines.bring(models)
 
     def close(self) -> None:
         """The run is over."""
@@ -303,6 +303,7 @@ class Lessons:
 
     def expect(self, promise: Promise[Any]) -> None:
         """Have it computed at the next stop."""
+        self._stage.bring(promise.models)
         self._stage.learner.expect(promise)
 
 

@@ -158,7 +158,7 @@ class WorkerHands:
         await done
         return model
 
-    async def bring(self, models: Sequence[Model]) -> None:
+    def bring(self, models: Sequence[Model]) -> None:
         """Values for whoever observes the run: that is no traffic of the run, and its time stands still meanwhile."""
         for model in models:
             for part in self._parts(model):
@@ -215,7 +215,7 @@ class WorkerHands:
         """A device will hold this model, under a new number."""
         handle = next(self._numbers)
         self._homes[model] = client, handle
-        weakref.finalize(model, self._forgotten[client].append, handle)
+        weakref.finalize(model, self._forgotten[client].append, handle).atexit = False
         return handle
 
     def _held(self, client: int, space: Space) -> Model:

@@ -42,7 +42,7 @@ class Hands(Protocol):
         """A server computes."""
         ...
 
-    async def bring(self, models: Sequence[Model]) -> None:
+    def bring(self, models: Sequence[Model]) -> None:
         """Whoever observes the run sees these."""
         ...
 
@@ -145,9 +145,9 @@ class WallMachines:
     def read(self, promise: Promise[Any]) -> None:
         """Whether it may be read is asked elsewhere."""
 
-    async def bring(self, models: Sequence[Model]) -> None:
+    def bring(self, models: Sequence[Model]) -> None:
         """Whoever observes the run sees these."""
-        await self._hands.bring(models)
+        self._hands.bring(models)
 
     def close(self) -> None:
         """The run is over."""

@@ -42,7 +42,7 @@ class RecordedHands:
         await self._again("work", site, 0)
         return model
 
-    async def bring(self, models: Sequence[Model]) -> None:
+    def bring(self, models: Sequence[Model]) -> None:
         """Everything is here."""
 
     def close(self) -> None:

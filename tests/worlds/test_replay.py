@@ -1,0 +1,72 @@
+"""Runs on the wall clock, repeated in the simulation: the same weights to the last bit, at the same times."""
+
+import json
+
+import pytest
+
+from paceline.errors import DataError, SettingError
+from paceline.worlds.driver import drive, make_executor
+from paceline.worlds.local.journal import read_journal
+from paceline.worlds.local.replay import ALONE, replay
+from paceline.worlds.local.world import JOURNAL, make_local_run
+from paceline.worlds.settings import make_settings
+
+SMALL = ["clients=5", "partition=iid", "local.steps=4"]
+RUNS = {
+    "fedavg": ["rounds=3"],
+    "psfl": ["rounds=2", "psfl.warmup.rounds=2"],
+    "apfl": ["rounds=12", "every=4"],
+    "fedbuff": ["rounds=5", "fedbuff.buffer=2", "fedbuff.concurrency=3"],
+    "p-fedavg": ["clients=6", "rounds=3", "p-fedavg.topology=ring:3", "p-fedavg.participants=2"],
+    "da-dpfl": ["rounds=4", "da-dpfl.pruning.threshold=1000", "da-dpfl.neighbours.degree=2"],
+    "beer": ["rounds=3", "beer.degree=2"],
+}
+
+
+def recorded(name, words, directory, workers=2):
+    run = make_local_run(make_settings(name, [*SMALL, *words]), workers=workers, directory=directory)
+    drive([run], make_executor(ALONE))
+    assert run.failure is None, run.failure
+    return run
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_local_run_is_repeated_to_the_last_bit(name, tmp_path):
+    run = recorded(name, RUNS[name], tmp_path / "run")
+    found = replay(tmp_path / "run")
+    assert found.equal and found.max_difference == 0.0 and found.acts_elsewhere == 0
+    assert found.simulated_seconds == found.recorded_seconds == run.world.now()
+    assert found.rounds == run.world.progress
+
+
+def test_the_ledger_has_real_seconds_and_real_bytes(tmp_path):
+    run = recorded("fedavg", ["rounds=2"], tmp_path / "run", workers=1)
+    acts = read_journal(tmp_path / "run" / JOURNAL)
+    assert sum(entry.bytes for entry in acts) == run.world.ledger.bytes
+    visits = [entry for entry in acts if entry.what == "visit"]
+    assert len(visits) == run.world.ledger.visits == 10
+    assert all(0 < entry.end - entry.start < 60 for entry in visits)
+    kept = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert kept["status"] == "done" and kept["time"] == run.world.now()
+
+    weights = tmp_path / "run" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\1")  # another weight: a difference is found
+    assert not replay(tmp_path / "run").equal
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fleet.times=uniform"], "fleet settings describe simulated devices"),
+        (["hostile=random:0.4"], "honest"),
+        (["executor.dtype=float64"], "4 bytes a number"),
+    ],
+)
+def test_what_real_processes_cannot_be_told_is_refused_before_any_starts(words, said):
+    with pytest.raises(SettingError, match=said):
+        make_local_run(make_settings("fedavg", [*SMALL, *words]), workers=1)
+
+
+def test_only_a_run_with_a_journal_can_be_repeated(tmp_path):
+    with pytest.raises(DataError, match="no finished run"):
+        replay(tmp_path)
