@@ -111,7 +111,9 @@ def test_wrong_traffic_is_seen(monkeypatch):
 @settings(max_examples=20, deadline=None)
 @given(st.sampled_from(["ring:5", "complete:4", "tree:6", "barbell:3,3", "star:5"]), st.integers(6, 40))
 def test_traffic_of_any_number_of_clients(word, clients):
+    """Of any that leaves no server without one."""
     graph = parse_graph(word)
+    clients = max(clients, graph.nodes)
     load = [len(range(server, clients, graph.nodes)) for server in range(graph.nodes)]
     algorithm = PFedAvg(rounds=TRAFFIC_ROUNDS, topology=word, participants=None)
     assert counted(algorithm, clients) == formula(graph, load)

@@ -16,7 +16,7 @@ from paceline.cli.explain import meanings
 from paceline.learn.executor import Statistics
 from paceline.ledger.directory import clean
 from paceline.report.runs import group_runs, load_run
-from paceline.report.tables import Comparison, compared, mixed_scores
+from paceline.report.tables import Comparison, compared, remarks
 from paceline.worlds.experiment import Outcome
 from paceline.worlds.local.replay import Replayed
 from paceline.worlds.recorder import describe
@@ -32,8 +32,8 @@ def print_table(directories: Sequence[Path], statistics: Statistics) -> None:
         console = Console(highlight=False, width=200)
     table = _wide(found)
     console.print(table if console.measure(table).minimum <= console.width else _narrow(found))
-    if warning := mixed_scores(groups):
-        console.print(warning, soft_wrap=True)
+    for remark in remarks(groups):
+        console.print(remark, soft_wrap=True, markup=False)
     if statistics.visits:
         console.print(
             f"{statistics.visits:,} local trainings in {statistics.waves:,} waves"

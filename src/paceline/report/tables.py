@@ -95,6 +95,38 @@ def mixed_scores(groups: Sequence[Group]) -> str:
     )
 
 
+def absence_rules(groups: Sequence[Group]) -> str:
+    """Which rule for devices that are away held for whom; nothing where nobody ever is."""
+    away = [group for group in groups if group.runs[0].settings.get("fleet.availability", "always") != "always"]
+    rules: dict[str, list[str]] = {}
+    for group in away:
+        rules.setdefault(str(group.runs[0].summary.get("absence", "own")), []).append(group.label)
+    if not rules:
+        return ""
+    told = "; ".join(f"{', '.join(labels)}: {_RULES.get(rule, rule)}" for rule, labels in rules.items())
+    more = "" if len(rules) == 1 else ". So times also measure the rule: --absence puts all under the same"
+    return f"devices that are away: {told}{more}"
+
+
+_RULES = {"skip": "left out (skip)", "wait": "waited for (wait)"}
+
+
+def ended_early(groups: Sequence[Group]) -> str:
+    """Which runs ended before their last round, and why; nothing where none did."""
+    found = [f"{group.label} seed {run.seed}: {why}" for group in groups for run in group.runs if (why := _why(run))]
+    return "ended early: " + "; ".join(found) if found else ""
+
+
+def _why(run: Run) -> str:
+    why = run.summary.get("ended")
+    return why if isinstance(why, str) else ""
+
+
+def remarks(groups: Sequence[Group]) -> list[str]:
+    """What a reader of the comparison must know besides."""
+    return [text for text in (mixed_scores(groups), absence_rules(groups), ended_early(groups)) if text]
+
+
 def _kinds(group: Group) -> set[object]:
     """Whether its accuracies are personal, as far as it has any and its runs have said so."""
     return {run.summary.get("personal") for run in group.runs if run.figure("accuracy") is not None}
@@ -109,8 +141,7 @@ def comparison(groups: Sequence[Group]) -> str:
             {"class_": "best"} if (place, k) in found.best else {} for k in range(len(row))
         ]
         body.append("".join(words("td", text, **look) for text, look in zip(row, looks, strict=True)))
-    warning = mixed_scores(groups)
-    below = words("p", warning, class_="note") if warning else ""
+    below = "".join(words("p", remark, class_="note") for remark in remarks(groups))
     return table([words("th", title) for title in found.titles], body) + below
 
 
