@@ -227,9 +227,8 @@ def test_endings():
 
 def test_rounds():
     assert kinds(ended(wanted=2)) == ["ends early and does not say why"]
-    assert kinds(ended(wanted=2, notes=[(1.0, "nobody is left")])) == ["ends early and does not say why"]
     assert kinds(ended(wanted=2, notes=[(5.0, "client 3 has gone")])) == ["ends early and does not say why"]
-    assert kinds(ended(wanted=2, notes=[(5.0, "Nobody is left: the run has ended")])) == []
+    assert kinds(ended(wanted=2, ended="every client has left for good")) == []
     assert kinds(ended(wanted=2, time=TIME)) == []
     assert kinds(ended(visits=0)) == ["done without a visit"]
     assert kinds(ended(wanted=2, made=2)) == ["phantom round"]

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from paceline.algorithms.base import Dropped, Model, Reading, World, apply, packed
-from paceline.learn.codecs import Dense, Masked, mask_codec
+from paceline.learn.codecs import Codec, Dense, Masked, mask_codec
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import layer_counts, maskable, masked_mean, sparse_flops, wire_bytes
 from paceline.learn.sparsity.erk import masks_like
-from paceline.learn.sparsity.wire import mask_bytes
 from paceline.seeds import address
 
 Accounting = Literal["full", "weights"]
@@ -44,6 +43,16 @@ class Peer:
     """Where ``counts`` are not known yet: how many they are is learned, and asked for when it matters."""
 
 
+class Wires(NamedTuple):
+    """How a sparse model and its mask are sent; the mask of a dense one is not. Charges where they are counted
+    otherwise."""
+
+    values: Codec
+    mask: Codec | None
+    charge: float | None
+    mask_charge: float | None
+
+
 class Swarm:
     """All clients' sparse models, and their costs."""
 
@@ -66,7 +75,7 @@ class Swarm:
         self._flops: dict[tuple[int, ...], float] = {}
         self._always = self.space.size - sum(slot.stop - slot.start for slot in self.slots)
         """Weights that no mask concerns."""
-        self._bytes: dict[tuple[int, ...], tuple[float, float]] = {}
+        self._wires: dict[tuple[int, ...], Wires] = {}
         counts = tuple(layer_counts(self.slots, density, spread))
         masks = [self._first_mask(world, 0 if same_masks else client, counts) for client in world.clients]
         self.peers = [Peer(apply(_times, start, mask), mask, mask, counts) for mask in masks]
@@ -93,30 +102,32 @@ class Swarm:
         """Over all clients."""
         return sum(self.sparsity(peer.counts) for peer in self.peers) / len(self.peers)
 
-    def sizes(self, counts: tuple[int, ...]) -> tuple[float, float]:
-        """Bytes on the wire: of a model whose mask the receiver knows, and of that mask."""
-        if counts not in self._bytes:
-            row = torch.tensor([counts])
-            values = wire_bytes(self.space, row, self.slots, changed=False, accounting=self._accounting)
-            mask = mask_bytes(row, self.slots) if self._accounting == "full" else torch.zeros(1)
-            self._bytes[counts] = float(values[0]), float(mask[0])
-        return self._bytes[counts]
+    def wires(self, counts: tuple[int, ...]) -> Wires:
+        """How a model with so many weights by layer, and its mask, are sent."""
+        if counts not in self._wires:
+            row, dense = torch.tensor([counts]), self.sparsity(counts) == 0
+            own = self._accounting == "weights"  # DA-DPFL's own count: as if all could be masked, and no mask
+            charge = float(wire_bytes(self.space, row, self.slots, changed=False, accounting="weights")[0])
+            self._wires[counts] = Wires(
+                Dense() if dense else Masked(self._always + sum(counts)),
+                None if dense else mask_codec(self.space, sum(counts), self.slots),
+                charge if own else None,
+                0.0 if own else None,
+            )
+        return self._wires[counts]
 
     def parcel(self, weights: Model, support: Model, counts: tuple[int, ...], known: Model | None) -> list[Model]:
         """What is sent: the weights under a support, and before them the support, if the receiver does not know it.
 
         ``known`` is the support as the receiver has it.
         """
-        values, mask = self.sizes(counts)
-        own = self._accounting == "weights"  # DA-DPFL's own count knows no masks
-        if self.sparsity(counts) == 0:
-            return [packed(weights, Dense(), charge=values if own else None)]
-        active = self._always + sum(counts)
-        sent = packed(weights, Masked(active), context=support, known=known, charge=values if own else None)
+        wires = self.wires(counts)
+        if wires.mask is None:
+            return [packed(weights, wires.values, charge=wires.charge)]
+        sent = packed(weights, wires.values, context=support, known=known, charge=wires.charge)
         if known is not None:
             return [sent]
-        codec = mask_codec(self.space, sum(counts), self.slots)
-        return [packed(support, codec, charge=mask if own else None), sent]
+        return [packed(support, wires.mask, charge=wires.mask_charge), sent]
 
     # -- averaging ---------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,10 @@ class Diary:
         """The site was engaged and waited: book the part of it in which it was there and did nothing else."""
         if end <= begin:
             return
+        if self._away is None and all(span[1] <= begin or span[0] >= end for span in self._spans.get(site, ())):
+            self._ledger.wait(site, begin, end, round, cause)
+            self.add(site, begin, end)
+            return
         for start, stop in self._gaps(site, begin, end):
             self._ledger.wait(site, start, stop, round, cause)
             self.add(site, start, stop)

@@ -13,9 +13,9 @@ from paceline.learn.recipe import LocalSGD
 from paceline.worlds.learner import Act
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False)
 class Task:
-    """One visit: what a client is to compute."""
+    """One visit: what a client is to compute. (Not frozen: a million of them are made, and freezing takes time.)"""
 
     act: Act
     client: int

@@ -87,6 +87,12 @@ def prepared(settings: Settings, *, dry: bool = False) -> tuple[Settings, Traits
 def _check_recipe(settings: Settings, traits: Traits, problem: Problem) -> None:
     """Recipes that this data cannot be trained with."""
     local = traits.local
+    held = sum(problem.samples(client) for client in range(settings.clients)) if problem.partition is not None else 0
+    if held and local.batch > held:
+        raise SettingError(
+            f"local.batch of {settings.name} is {local.batch}, but all clients together have {held} samples;"
+            " a batch of the largest client's samples is its whole data already"
+        )
     if local.augment == "crop-flip" and len(problem.space.shape) != 3:
         shape = problem.space.shape
         raise SettingError(f"local.augment=crop-flip needs images; a sample of {settings.dataset} has shape {shape}")

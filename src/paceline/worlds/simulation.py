@@ -14,7 +14,7 @@ from paceline.clock import VirtualLoop, make_loop
 from paceline.errors import Dropped, Fruitless
 from paceline.learn.graph import Model, Promise
 from paceline.ledger import Ledger
-from paceline.system import Fleet
+from paceline.system import Fleet, Leave
 from paceline.system.failures import Failures
 from paceline.worlds.absence import SKIP, Absence
 from paceline.worlds.diary import Diary
@@ -57,53 +57,50 @@ class SimulatedMachines:
 
     async def visit(self, task: Task) -> tuple[Model, Model | None]:
         """The client's time passes, the result is a promise; one that leaves may have to do it again when back."""
+        client, steady = task.client, self.presence.steady
         while True:
-            if not self.presence.steady or self._free.get(task.client, 0.0) > self.loop.time():
-                try:
-                    await self._ready(task.client)
-                except Dropped:
-                    self._count_broken()
-                    raise
-            try:
-                return await self._try(task)
-            except Dropped as dropped:
-                if dropped.gone or dropped.back is None or not self.presence.absence.patience:
-                    raise
-                await self.presence.sleep(task.client, dropped.at, dropped.back)
+            if not steady or self._free.get(client, 0.0) > self.loop.time():
+                await self._ready(client)
+            start, visit = self.loop.time(), self._visits.get(client, 0)
+            self._visits[client] = visit + 1
+            whole = 1.0 + task.gradient_share
+            seconds, joules = self.fleet.compute.cost(client, visit, task.flops)
+            seconds, joules, flops = seconds * whole, joules * whole, task.flops * whole
+            leave = None if steady else self.presence.leave(client, visit, start, seconds)
+            end = self._free[client] = start + seconds if leave is None else leave.at
+            self.diary.add(client, start, end)
+            found = self._promise(task, visit) if leave is None else None
+            if end > start:
+                await self.loop.at(end)
+            if found is not None:
+                self._ledger.train(client, start, end, task.round, flops, joules)
+                self._broken_off = 0
+                return found
+            assert leave is not None
+            done = (end - start) / seconds if seconds else 1.0
+            self._ledger.train(client, start, end, task.round, flops * done, joules * done, False)
+            await self._left(client, visit, leave)
+
+    async def _left(self, client: int, visit: int, leave: Leave) -> None:
+        """A client has gone in mid-visit: wait until it is back, as long as the rule for absence allows."""
+        if self.presence.resumes(client):
+            self._visits[client] = visit
+        self.presence.left(client, leave.back)
+        self.diary.add(client, leave.at, leave.back)
+        self._count_broken()
+        if leave.back == math.inf or not self.presence.absence.patience:
+            raise Dropped(client, leave.at, leave.back)
+        await self.presence.sleep(client, leave.at, leave.back)
 
     async def _ready(self, client: int) -> None:
         """Until the client is there and has nothing else to do."""
         while (free := self._free.get(client, 0.0)) > self.loop.time():
             await self.loop.at(free)
-        if not self.presence.steady:
+        try:
             await self.presence.attend(client)
-
-    async def _try(self, task: Task) -> tuple[Model, Model | None]:
-        client, start, steady = task.client, self.loop.time(), self.presence.steady
-        visit = self._visits.get(client, 0)
-        self._visits[client] = visit + 1
-        seconds, joules = self.fleet.compute.cost(client, visit, task.flops)
-        whole = 1.0 + task.gradient_share
-        seconds, joules, flops = seconds * whole, joules * whole, task.flops * whole
-        leave = None if steady else self.presence.leave(client, visit, start, seconds)
-        if leave is not None and self.presence.resumes(client):
-            self._visits[client] = visit
-        end = start + seconds if leave is None else leave.at
-        self._free[client] = end
-        self.diary.add(client, start, end)
-        found = self._promise(task, visit) if leave is None else None
-        if end > start:
-            await self.loop.at(end)
-        done = (end - start) / seconds if leave is not None and seconds else 1.0
-        self._ledger.train(client, start, end, task.round, flops * done, joules * done, leave is None)
-        if leave is not None:
-            self.presence.left(client, leave.back)
-            self.diary.add(client, leave.at, leave.back)
+        except Dropped:
             self._count_broken()
-            raise Dropped(client, leave.at, leave.back)
-        self._broken_off = 0
-        assert found is not None
-        return found
+            raise
 
     def _promise(self, task: Task, visit: int) -> tuple[Model, Model | None]:
         trained = self._learner.visit(task.act, task.client, visit, task.model, task.recipe, task.round, task.extras)

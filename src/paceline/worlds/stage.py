@@ -111,9 +111,7 @@ class Stage:
         given = {"mask": mask, "correction": correction, "anchor": anchor}
         extras = {name: extra for name, extra in given.items() if extra is not None}
         work = self.learner.problem.flops(client, recipe, flops)
-        task = Task(
-            act="train", client=client, model=model, recipe=recipe, round=self.round, flops=work, extras=extras
-        )
+        task = Task("train", client, model, recipe, self.round, work, extras)
         return (await self.visit(task))[0]
 
     async def visit(self, task: Task) -> tuple[Model, Model | None]:
@@ -126,7 +124,11 @@ class Stage:
 
     async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
         """Move a model over the links of both ends."""
-        return (await self.send_all((model,), source, target, waits=waits))[0]
+        begin = self.loop.time()
+        try:
+            return (await self.machines.carry((model,), source, target, self.round, waits=waits))[0]
+        finally:
+            self._note_both(source, target, begin)
 
     async def send_all(
         self, models: Sequence[Model], source: int, target: int, *, waits: bool = True
@@ -136,9 +138,15 @@ class Stage:
         try:
             return await self.machines.carry(models, source, target, self.round, waits=waits)
         finally:
-            # Also where it had to wait: what is booked there is not a barrier's wait, and being away is none.
-            self.note(source, begin, self.loop.time())
-            self.note(target, begin, self.loop.time())
+            self._note_both(source, target, begin)
+
+    def _note_both(self, source: int, target: int, begin: float) -> None:
+        """Also where it had to wait: what is booked there is not a barrier's wait, and being away is none."""
+        log = BRANCH.get()
+        if log is not None:
+            now = self.loop.time()
+            log.append(Activity(source, begin, now))
+            log.append(Activity(target, begin, now))
 
     async def transfers(self, moves: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Side by side where links are shared, else one after the other."""
