@@ -16,6 +16,7 @@ from paceline.algorithms.base import Progress
 from paceline.config import to_tree
 from paceline.errors import PacelineError, SettingError, SiteError
 from paceline.learn.graph import Measure, Model, Promise
+from paceline.learn.job import Score
 from paceline.ledger import Ledger
 from paceline.ledger.directory import RunDirectory
 from paceline.system import build_fleet
@@ -86,6 +87,7 @@ class Run:
         self.done = False
         self._flush_limit = _flush_limit(s, self.problem)
         self._waiting: list[tuple[Row, dict[str, Measure]]] = []
+        self._scores: list[Score] = []
         self._flush: asyncio.Future[Any] | None = None
         self._begun = time.perf_counter()
 
@@ -150,7 +152,8 @@ class Run:
         self.world.promises += [(measure, None) for measure in measures.values()]
         if not self.until.learned:
             return False
-        return self.until.met_by(await self.world.observe(measures[""]))
+        await self.world.observe(measures[""])  # by now its row is written
+        return self.reached is not None
 
     def _scored(self, model: Model | Sequence[Model]) -> Model | Sequence[Model]:
         """What is scored: one model on all test samples, or every client's on its own."""
@@ -223,7 +226,8 @@ class Run:
             for name, one in scores.items():
                 row |= {f"accuracy{name}": one.accuracy, f"loss{name}": one.loss}
             self._write(row)
-            if self.reached is None and self.until.met_by(score):
+            self._scores = [*self._scores, score][-self.until.over :]
+            if self.reached is None and self.until.met_by(self._scores):
                 self.reached = self.rows[-1]
 
     def _write(self, row: Row) -> None:
