@@ -18,7 +18,7 @@ from paceline.papers.psfl_contest import USUAL, arena, choose, compete, tune
 from paceline.papers.result import Request
 from paceline.papers.trials import Laboratory
 
-GROUPS = ((1,), (2,), (3,), (4, 5), (10, 20))
+GROUPS = ((1,), (2,), (3,), (4,), (5,), (10,), (20,))
 """Lengths of one process: about as much work for each."""
 
 
