@@ -114,6 +114,28 @@ def choose_structure(
     )
 
 
+class Bounded(NamedTuple):
+    """What the bounds say of one structure."""
+
+    rounds: float
+    """Rounds to an accuracy, up to a factor that all structures of one fleet share (PS-4)."""
+    seconds: float
+    """Theorem 2's upper bound of a round (PS-5)."""
+
+    @property
+    def time(self) -> float:
+        """Their product, PS-7's objective, up to the same factor."""
+        return self.rounds * self.seconds
+
+
+def bounded(best: Structure, S: int) -> Bounded:
+    """The bounds for sequences of S clients, where the best structure is known: W = ⌊Ñ/S⌋."""
+    cost = _Cost(best.time_mean, best.time_std, best.ratio)
+    length, width = np.array(float(S)), np.array(float(best.participants // S))
+    seconds = float(cost.round_seconds(length, width))
+    return Bounded(float(cost(length, width)) / seconds, seconds)
+
+
 def expected_round_seconds(S: int, W: int, time_mean: float, time_std: float) -> float:
     """Mean seconds of a round of W sequences of S clients: S·t̄ + κ·√S·m_W.
 

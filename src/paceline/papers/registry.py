@@ -46,6 +46,7 @@ PSFL = "PSFL, INFOCOM 2025"
 THEORY = "paceline.papers.psfl_theory"
 ROUNDS = "paceline.papers.psfl_rounds"
 TRAINED = "paceline.papers.psfl_trained"
+CONTEST = "paceline.papers.psfl_contest"
 NOIDLE = "No One Idles, ICML 2023"
 TIMES = "paceline.papers.noidle_times"
 LEARNED = "paceline.papers.noidle_trained"
@@ -73,6 +74,9 @@ _ENTRIES = (
     Entry("psfl-fig7", "the cost over the sequence length", PSFL, f"{THEORY}:fig7", THEN_TRAINED),
     Entry("psfl-fig8", "accuracy at equal time on three other splits", PSFL, f"{TRAINED}:fig8", BOTH),
     Entry("psfl-fig9", "accuracy at equal time with more clients a round", PSFL, f"{TRAINED}:fig9", BOTH),
+    Entry(
+        "psfl-structures", "every structure at its best rate, and the chosen one", PSFL, f"{CONTEST}:contest", BOTH
+    ),
     Entry("noidle-table1", "speed-ups of MIFA, SPFL and APFL over FedAvg", NOIDLE, f"{TIMES}:table1"),
     Entry("noidle-table2", "speed-ups with a slow server and no stragglers", NOIDLE, f"{TIMES}:table2"),
     Entry("noidle-fig3", "speed-ups over stragglers' absence and server time", NOIDLE, f"{TIMES}:fig3"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from paceline.config import to_tree
 from paceline.learn.graph import Measure
+from paceline.learn.job import Score
 from paceline.ledger import Ledger
 from paceline.ledger.directory import RunDirectory
 from paceline.ledger.events import Chronicle
@@ -44,6 +45,8 @@ class Recorder:
         self._on_row = on_row
         self._writer: RunDirectory | None = None
         self._waiting: list[tuple[Row, dict[str, Measure]]] = []
+        self._scores: list[Score] = []
+        """The latest, as many as the target is judged by."""
         self._begun = time.perf_counter()
 
     def start(self, *, keep_spans: bool) -> None:
@@ -86,7 +89,8 @@ class Recorder:
             for name, one in scores.items():
                 row |= {f"accuracy{name}": one.accuracy, f"loss{name}": one.loss}
             self.write(row)
-            if self.reached is None and self._until.met_by(score):
+            self._scores = [*self._scores, score][-self._until.over :]
+            if self.reached is None and self._until.met_by(self._scores):
                 self.reached = self.rows[-1]
 
     def write(self, row: Row) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from paceline.errors import SettingError, nearest
 from paceline.learn.job import Score
@@ -20,11 +22,13 @@ class Until:
     time: float | None = None
     visits: float | None = None
     """Client visits."""
+    over: int = 1
+    """The last so many scores, whose mean must be good enough: one alone may be so by chance."""
 
     @classmethod
     def parse(cls, texts: list[str]) -> Until:
         """From ``["accuracy=0.9", "time=3600"]``."""
-        found: dict[str, float] = {}
+        found: dict[str, Any] = {}
         for text in texts:
             word, _, number = text.partition("=")
             if word not in WORDS:
@@ -44,11 +48,18 @@ class Until:
         """Whether the schedule must wait for scores."""
         return self.accuracy is not None or self.loss is not None
 
-    def met_by(self, score: Score) -> bool:
-        """Whether a score is good enough."""
-        good = self.accuracy is not None and score.accuracy >= self.accuracy
-        return good or (self.loss is not None and score.loss <= self.loss)
+    def met_by(self, scores: Sequence[Score]) -> bool:
+        """Whether the latest of these scores are good enough."""
+        last = scores[-self.over :]
+        if len(last) < self.over:
+            return False
+        good = self.accuracy is not None and _mean([score.accuracy for score in last]) >= self.accuracy
+        return good or (self.loss is not None and _mean([score.loss for score in last]) <= self.loss)
 
     def met_by_visits(self, visits: int) -> bool:
         """Whether enough was done. (That the time is over is a timer of the run's clock.)"""
         return self.visits is not None and visits >= self.visits
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
