@@ -101,7 +101,7 @@ def test_a_mean_of_two_clients_is_nowhere(world):
 def test_reading_needs_all_at_one_site_or_each_its_own(world):
     async def act():
         one, other = [await world.train(k, world.initial_model(), LocalSGD()) for k in (0, 1)]
-        each = LocalReadings([(one,), (other,)], lambda values: len(values))
+        each = LocalReadings([(one,), (other,)], len)
         assert await world.observe(each) == 2
         await world.observe(Reading([one, other], lambda values: 0))
 

@@ -230,7 +230,7 @@ def test_rounds_are_entered_by_branches(world):
     assert world.round == world.progress
 
 
-# -- the wall clock's own ---------------------------------------------------------------------------------------------
+# -- the wall clock's own ------------------------------------------------------------------------------------------
 
 
 def killed(run, client):
@@ -251,11 +251,10 @@ def test_a_worker_that_dies_is_a_drop_out_and_comes_back_with_what_it_held(absen
         killed(run, 0)
         reason = ""
         if absence == "skip":
-            try:
+            with pytest.raises(Dropped) as dropped:
                 await visit
-            except Dropped as dropped:
-                reason = dropped.reason
-                assert not dropped.gone and not world.presence.online(0)
+            reason = dropped.value.reason
+            assert not dropped.value.gone and not world.presence.online(0)
         else:
             await world.loop.at(world.now() + 0.2)
             visit.cancel()

@@ -2,7 +2,7 @@
 
 import ast
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +53,7 @@ def test_a_run_knows_no_member_of_a_concrete_world():
 
 def test_no_flag_is_read_by_name():
     """Of what an algorithm must say before it runs, everything is in its ``Traits``."""
-    flags = {field for field in Traits.__dataclass_fields__} | {"observes", "parties", "needs_public"}
+    flags = set(Traits.__dataclass_fields__) | {"observes", "parties", "needs_public"}
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
@@ -118,7 +118,7 @@ class Phantom:
     """Rounds without anybody."""
 
     rounds: int = 50
-    local: LocalSGD = LocalSGD()
+    local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients):
         pass
@@ -153,7 +153,7 @@ def test_an_exception_in_one_run_s_learning_ends_that_run_alone():
 
 
 def test_a_batch_beyond_all_data_is_refused_by_name():
-    with pytest.raises(SettingError, match="local.batch of fedavg is 100000000"):
+    with pytest.raises(SettingError, match=r"local\.batch of fedavg is 100000000"):
         make_run(make_settings("fedavg", [*SMALL, "local.batch=100000000"]))
 
 
