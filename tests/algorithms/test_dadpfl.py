@@ -211,7 +211,8 @@ def test_a_sparse_model_is_smaller_and_its_mask_travels_once():
     bitmap = math.ceil(sum(s.stop - s.start for s in swarm.slots) / 8)
     sizes = [size for size, r in spans(world, "bytes", "round", kinds=("send",))]
     assert sizes == [weights + bitmap] * 24 + [weights] * 48
-    assert swarm.sizes(counts) == (weights, bitmap)
+    mask, values = swarm.parcel(swarm.start, swarm.start, counts, None)
+    assert (values.nbytes, mask.nbytes) == (weights, bitmap)
 
 
 def test_the_papers_accounting_is_weights_only():

@@ -263,8 +263,8 @@ def dry(rounds=4, **words):
 def test_sparse_models_travel_both_ways_and_masks_when_they_are_news():
     world, times, swarm = dry(interval=2, last=1000, fraction=0.5)
     counts_ = swarm.peers[0].counts
-    plain, mask = swarm.sizes(counts_)
-    told = plain + mask
+    mask, values = (one.nbytes for one in swarm.parcel(swarm.start, swarm.start, counts_, None))
+    plain, told = values, values + mask
     assert plain < told < SPACE.size * 4
     rows = spans(world, "site", "round", "bytes", kinds=("send",))
     down = {round: {size for site, round_, size in rows if site < 0 and round_ == round} for round in range(4)}

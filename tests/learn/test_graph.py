@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from paceline.learn import graph
+from paceline.learn.codecs import Masked
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Ghost, Measure, Model, Reading, Sum, Visit, by_rows, combine, mean, packed
 from paceline.learn.job import Score, Shards, Trained
@@ -320,9 +321,9 @@ def test_a_reading_is_what_a_function_finds():
 
 def test_a_packed_model_has_its_own_size_and_the_same_value():
     model = Model(SPACE, torch.arange(SPACE.size, dtype=torch.float32))
-    small = packed(model * 2.0, 12.0)
+    small = packed(model * 2.0, Masked(3))
     total = small + model
     Executor(AddOne()).run([total, small])
     assert small.nbytes == 12.0 and total.nbytes == SPACE.nbytes
     assert torch.equal(total.value, 3.0 * model.value) and torch.equal(small.value, 2.0 * model.value)
-    assert packed(Ghost(SPACE), 7.0).nbytes == 7.0
+    assert packed(Ghost(SPACE), Masked(2)).nbytes == 8.0 and packed(Ghost(SPACE), Masked(2), charge=7.0).nbytes == 7.0

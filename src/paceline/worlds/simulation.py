@@ -94,13 +94,16 @@ class SimulatedMachines:
 
     async def _ready(self, client: int) -> None:
         """Until the client is there and has nothing else to do."""
-        while (free := self._free.get(client, 0.0)) > self.loop.time():
-            await self.loop.at(free)
-        try:
-            await self.presence.attend(client)
-        except Dropped:
-            self._count_broken()
-            raise
+        while True:
+            while (free := self._free.get(client, 0.0)) > self.loop.time():
+                await self.loop.at(free)
+            try:
+                await self.presence.attend(client)
+            except Dropped:
+                self._count_broken()
+                raise
+            if self._free.get(client, 0.0) <= self.loop.time():  # else somebody else came first
+                return
 
     def _promise(self, task: Task, visit: int) -> tuple[Model, Model | None]:
         trained = self._learner.visit(task.act, task.client, visit, task.model, task.recipe, task.round, task.extras)
