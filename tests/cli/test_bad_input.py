@@ -11,6 +11,7 @@ import pytest
 from paceline.data import load
 from paceline.data.specs import SPECS
 from paceline.learn.cohort import CohortTrainer
+from paceline.worlds.settings import make_settings
 from tests.cli.cli_files import column, metrics, spans, summary
 
 QUICK = ("--set", "rounds=2", "--out", "out")
@@ -181,14 +182,25 @@ def test_what_is_wrong_with_the_second_algorithm_leaves_nothing_of_the_first(sep
     [
         ("psfl", "psfl.participants=101", ["101", "there are 100", "lower", "raise `clients`"]),
         ("psfl", "psfl.width=30", ["width is 30", "participants is 20", "raise"]),
-        ("fedavg", "clients=10", ["20*1 = 20 clients", "there are 10", "lower", "raise `clients`"]),
+        ("fedavg", "fedavg.width=101", ["101*1 = 101 clients", "there are 100", "lower", "raise `clients`"]),
         ("fedbuff", "fedbuff.concurrency=500", ["500", "100 clients", "lower", "raise `clients`"]),
-        ("fedasync", "clients=19", ["20", "19 clients", "lower", "raise `clients`"]),
+        ("fedasync", "fedasync.concurrency=101", ["101", "100 clients", "lower", "raise `clients`"]),
     ],
 )
 def test_more_clients_at_once_than_exist_are_refused(refused, algorithm, setting, wanted):
     refused("run", algorithm, "--set", setting, *QUICK, wanted=wanted)
     refused("run", algorithm, "--set", setting, *QUICK, "--dry-run", wanted=wanted)
+
+
+@pytest.mark.parametrize(("algorithm", "option"), [("fedavg", "participants"), ("fedasync", "concurrency")])
+def test_what_nobody_asked_for_suits_a_small_fleet(refused, algorithm, option):
+    """20 of 10 are refused where somebody wants them; as a default they are 10."""
+    assert getattr(make_settings(algorithm).algorithm, option) == 20
+    small = make_settings(algorithm, ["clients=10"])
+    small.algorithm.check(10)
+    assert getattr(small.algorithm, option) == 10
+    asked = ("--set", "clients=10", "--set", f"{algorithm}.{option}=20")
+    refused("run", algorithm, *asked, *QUICK, wanted=["20", "10", "lower", "raise `clients`"])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from paceline.papers.psfl_contest import ROUND_SECONDS, Arena, contest, rate
 from paceline.papers.psfl_contest_tables import _judged
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Trial
-from paceline.worlds.run import Run
+from paceline.worlds.making import make_run
 from paceline.worlds.settings import make_settings
 from paceline.worlds.until import Until
 
@@ -64,7 +64,7 @@ def test_quarter_decades():
 def test_rounds_take_as_long_as_evaluations_count_on(S):
     """Within 8 %: fleets of 500 differ in their mean by 3 %, and 200 rounds by as much."""
     words = ["clients=500", "fleet.times=discrete", f"psfl.length={S}", f"psfl.width={20 // S}"]
-    run = Run(make_settings("psfl", [*words, f"rounds={600 // S}", "every=1000"]), dry=True, keep_spans=False)
+    run = make_run(make_settings("psfl", [*words, f"rounds={600 // S}", "every=1000"]), dry=True, keep_spans=False)
     while not run.done:
         run.advance()
         run.settle(None)
