@@ -229,12 +229,13 @@ def test_flops_know_density():
     assert swarm.flops(swarm.peers[0].counts) < SPACE.flops
 
 
-def test_growth_by_gradient_costs_one_batch_more():
-    """Four samples after ten, in the same visit."""
+def test_growth_by_gradient_costs_one_dense_batch_more():
+    """Four samples after ten, in the same visit; a gradient knows no mask."""
     world, _, times = dry(rounds=1, wait=0, regrow=0.3)
     swarm = Swarm(world, density=0.5)
     samples = LOCAL.samples_for(10) + LOCAL.batch
-    expected = pytest.approx(3 * swarm.flops(swarm.peers[0].counts) * samples)
+    sparse, dense = swarm.flops(swarm.peers[0].counts) * LOCAL.samples_for(10), SPACE.flops * LOCAL.batch
+    expected = pytest.approx(3 * (sparse + dense))
     assert [flops for (flops,) in spans(world, "flops", kinds=("train",))] == [expected] * 12
     assert times == [pytest.approx(samples / LOCAL.samples_for(10))] and world.ledger.visits == 12
 

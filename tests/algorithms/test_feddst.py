@@ -275,11 +275,11 @@ def test_sparse_models_travel_both_ways_and_masks_when_they_are_news():
     assert np.allclose(np.diff([0.0, *times]), [2.0, 2.08, 2.0, 2.08])
 
 
-def test_flops_know_density_and_growth_costs_one_batch_more():
+def test_flops_know_density_and_growth_costs_one_dense_batch_more():
     world, _, swarm = dry(rounds=2, **EVERY)
     flops = [flops for (flops,) in spans(world, "flops", kinds=("train",))]
     sparse = 3 * swarm.flops(swarm.peers[0].counts)
-    assert flops == [pytest.approx(sparse * (LOCAL.samples_for(10) + LOCAL.batch))] * 24
+    assert flops == [pytest.approx(sparse * LOCAL.samples_for(10) + 3 * SPACE.flops * LOCAL.batch)] * 24
     assert sparse < 3 * SPACE.flops and world.ledger.visits == 24
     both = FedDST(local=LOCAL, before=2)
     assert [part.epochs for part in both.parts(0.5)] == [2, 3] and both.parts(0.0) == (LOCAL, None)

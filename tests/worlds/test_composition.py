@@ -81,7 +81,8 @@ def test_until_time_is_a_timer():
     """A round of constant 5 s visits is not waited for; what ends at that very instant counts."""
     words = ["fleet.times=constant:5", "fleet.jitter=0", "rounds=100"]
     run = driven("fedavg", *words, until=Until(time=12.0))
-    assert [row["time"] for row in run.rows] == [5.0, 10.0] and run.world.now() == 12.0
+    assert [row["time"] for row in run.rows] == [5.0, 10.0, 12.0] and run.world.now() == 12.0
+    assert [row["round"] for row in run.rows] == [1, 2, 2]  # the last row says how it stood when the time was over
     run = driven("fedavg", *words, until=Until(time=15.0))
     assert [row["time"] for row in run.rows] == [5.0, 10.0, 15.0]
 

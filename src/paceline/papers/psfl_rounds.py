@@ -74,6 +74,7 @@ class Crowd:
 
     def __init__(self, seed: int) -> None:
         self.clients = range(CLIENTS)
+        self.presence = self
         self._seed = seed
 
     def stream(self, *path: Address) -> np.random.Generator:

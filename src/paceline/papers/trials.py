@@ -221,9 +221,12 @@ def _complete(directory: Path, trial: Trial) -> bool:
     except (OSError, json.JSONDecodeError, KeyError):
         return False
     kept.pop("versions", None)
-    kept = {"absence": OWN} | kept  # before this was a setting, everybody had its own rule
-    kept["options"].pop("stragglers", None)
-    wanted = json.loads(json.dumps(describe(trial.settings())))
+    settings = trial.settings()
+    kept["options"].pop("stragglers", None)  # which is a rule for absence now
+    wanted = json.loads(json.dumps(describe(settings)))
+    for words in (kept, wanted):  # before this was a setting, everybody had its own rule
+        if words.setdefault("absence", OWN) == OWN:
+            words["absence"] = settings.algorithm.traits(settings.clients).absence
     # Where it was computed, and how long it would have gone on, does not change what was learned.
     alike = {**kept, "executor": None} == {**wanted, "executor": None}
     if not alike or replace(until, time=None) != replace(trial.until, time=None):

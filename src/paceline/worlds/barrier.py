@@ -50,9 +50,10 @@ def book_waits(
         free = begin
         for start, stop, before in spans:
             if start > free:
-                diary.book_wait(site, free, start, round, before if site >= 0 and before != site else last)
+                cause = before if site >= 0 and before != site else last
+                diary.book_wait(site, free, min(start, failing(site)), round, cause)  # the dead do not wait
             free = max(free, stop)
-        diary.book_wait(site, free, min(end, failing(site)), round, last)  # the dead do not wait
+        diary.book_wait(site, free, min(end, failing(site)), round, last)
     return list(busy)
 
 

@@ -28,8 +28,15 @@ class Task:
     """Further models by name: a mask, a correction, an anchor."""
     gradient_at: Callable[[Model], Model] | None = None
     """Where the gradient of one batch is to be taken afterwards; none unless given."""
+    gradient_flops: float = 0.0
+    """Of a whole visit with the dense network: a gradient knows no mask."""
     gradient_share: float = 0.0
-    """What that takes, as a share of the training's time."""
+    """How much of such a visit the gradient is."""
+
+    @property
+    def all_flops(self) -> float:
+        """Of the visit and the gradient that follows."""
+        return self.flops + self.gradient_flops * self.gradient_share if self.gradient_share else self.flops
 
 
 class Machines(Protocol):

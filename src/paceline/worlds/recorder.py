@@ -72,11 +72,10 @@ class Recorder:
         """A row that is complete when these are known; rows are written in order."""
         self._waiting.append((row, measures))
 
-    def last_round(self) -> int:
-        """Of the last row, written or promised; -1 if there is none."""
-        if self._waiting:
-            return int(self._waiting[-1][0]["round"])
-        return int(self.rows[-1]["round"]) if self.rows else -1
+    def last(self) -> tuple[int, float]:
+        """Round and time of the last row, written or promised; (-1, -1) if there is none."""
+        rows = [row for row, _ in self._waiting[-1:]] or self.rows[-1:]
+        return (int(rows[0]["round"]), float(rows[0]["time"])) if rows else (-1, -1.0)
 
     def write_ready(self, *, failed: bool) -> None:
         """Write the rows whose scores are known."""

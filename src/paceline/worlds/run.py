@@ -139,7 +139,10 @@ class Run:
                 f"nothing was learned: no visit was finished until t={self.world.now():g} s, in {self.world.progress}"
                 " rounds. Let devices stay longer (fleet.availability), give them less to do, or the run more time"
             )
-        if self._progress is not None and self.recorder.last_round() != self.world.progress:
+        round, when = self.recorder.last()
+        # When the time was over, a last row says how it stood then.
+        over = self.until.time is not None and self.world.now() >= self.until.time > when
+        if self._progress is not None and (over or round != self.world.progress):
             await self._evaluate(self._progress)
 
     async def _time_over(self, when: float) -> None:

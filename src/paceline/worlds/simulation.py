@@ -63,9 +63,13 @@ class SimulatedMachines:
                 await self._ready(client)
             start, visit = self.loop.time(), self._visits.get(client, 0)
             self._visits[client] = visit + 1
-            whole = 1.0 + task.gradient_share
             seconds, joules = self.fleet.compute.cost(client, visit, task.flops)
-            seconds, joules, flops = seconds * whole, joules * whole, task.flops * whole
+            flops = task.flops
+            if task.gradient_share:
+                more = self.fleet.compute.cost(client, visit, task.gradient_flops)
+                seconds += more.seconds * task.gradient_share
+                joules += more.joules * task.gradient_share
+                flops = task.all_flops
             leave = None if steady else self.presence.leave(client, visit, start, seconds)
             end = self._free[client] = start + seconds if leave is None else leave.at
             self.diary.add(client, start, end)

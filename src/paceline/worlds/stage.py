@@ -286,7 +286,7 @@ class Lessons:
         mask: Model | None = None,
         flops: float | None = None,
     ) -> tuple[Model, Model]:
-        """One visit of a visit's time and that of one batch, also where visits' times come from a law."""
+        """One visit of a visit's time and that of one dense batch, also where visits' times come from a law."""
         samples = self._stage.samples(client)
         share = min(1.0, one_step(recipe).samples_for(samples) / recipe.samples_for(samples))
         task = Task(
@@ -298,6 +298,7 @@ class Lessons:
             flops=self._problem.flops(client, recipe, flops),
             extras={} if mask is None else {"mask": mask},
             gradient_at=at,
+            gradient_flops=self._problem.flops(client, recipe),
             gradient_share=share,
         )
         trained, gradient = await self._stage.visit(task)

@@ -112,7 +112,7 @@ class WallMachines:
             return found
         finally:
             if self.loop.time() > start or done:
-                flops = task.flops * (1.0 + task.gradient_share) if done else 0.0
+                flops = task.all_flops if done else 0.0
                 self._ledger.train(client, start, self.loop.time(), task.round, flops, math.nan, done)
 
     async def carry(
