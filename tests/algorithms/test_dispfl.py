@@ -11,7 +11,7 @@ from paceline.worlds.settings import make_settings
 
 
 def test_half_of_the_weights_move_at_first_and_nobody_waits(monkeypatch):
-    """Section 3.4: alpha_0 = 0.5 in DisPFL's script (0.3 in DA-DPFL's); N = 0; sparsity stays."""
+    """alpha_0 = 0.5 as in DisPFL's script (docs/papers/dadpfl.md#reference-code), not 0.3; N = 0; sparsity stays."""
     shares, cosine = [], dadpfl.cosine_fraction
     monkeypatch.setattr(dadpfl, "cosine_fraction", lambda *words: shares.append(cosine(*words)) or shares[-1])
     run = make_run(

@@ -1,7 +1,7 @@
 """What a server makes of updates: their mean, a robust mean, the mean of those that pass a screening, a distillation.
 
-The rules for which No One Idles (ICML 2023) finds the server busy: every upload is validated on public data, or the
-uploads are distilled into one model (NI-T2). Values are deferred; the time is charged with ``world.work``.
+The rules for which No One Idles (ICML 2023) finds the server busy: every upload is validated on public data (NI-T1),
+or the uploads are distilled into one model (NI-T2). Values are deferred; the time is charged with ``world.work``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the rivals of DA-DPFL without a server share: a round of meeting one's neighbours, and mixing by weights.
 
 In a round every client trains and sends to those who hear it, as soon as it is done; the round ends when all has
-arrived. Whoever drops out is left out of that round and keeps its model. Models are scored
-after local training and before mixing, as the reference code does (section 3.4): a ``Progress`` has what was trained.
+arrived. Whoever drops out is left out of that round and keeps its model. Models are scored after local training and
+before mixing, as the reference code does (docs/papers/dadpfl.md#reference-code): a ``Progress`` has what was trained.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Pack = Callable[[int, Model], Model]
 def rival_recipe(
     *, lr: float = 0.1, epochs: int | None = 5, steps: int | None = None, momentum: float = 0.0, sam: float = 0.0
 ) -> LocalSGD:
-    """The local training of all in DA-DPFL's comparison (section 3.1, defaults), with what one rival changes."""
+    """The local training of all in DA-DPFL's comparison, with what one rival changes.
+
+    For the defaults see docs/papers/dadpfl.md#start-and-defaults.
+    """
     return LocalSGD(
         lr=lr,
         epochs=epochs,

@@ -47,7 +47,7 @@ class SPFL:
         )
 
     def traits(self, clients: int) -> Traits:
-        """NI-1: a synchronous round waits for all its devices."""
+        """NI-2: a synchronous round waits for all its devices."""
         return Traits(
             rounds=self.rounds, local=self.local, absence="wait", needs_public=self.aggregation.needs_public
         )

@@ -118,7 +118,7 @@ class Bounded(NamedTuple):
     """What the bounds say of one structure."""
 
     rounds: float
-    """Rounds to an accuracy, up to a factor that all structures of one fleet share (PS-4)."""
+    """Rounds to an accuracy, up to a factor that all structures of one fleet share (PS-6)."""
     seconds: float
     """Theorem 2's upper bound of a round (PS-5)."""
 

@@ -74,7 +74,7 @@ COMMON = (
     "fleet.receive_watts=0",
     "local.weight_decay=5e-4",
     "local.schedule=exponential:0.998",
-    "dfedavgm.base=trained",  # as the reference code adds what comes (section 3.4)
+    "dfedavgm.base=trained",  # as the reference code adds what comes
     *(f"{name}.accounting=weights" for name in SPARSE),
 )
 
@@ -189,7 +189,7 @@ PAPER = {
         stop=0.7,
     ),
 }
-"""As in the paper and its scripts (section 3.4). HAM10000 without their oversampling (DA-E8)."""
+"""As in the paper and its scripts (docs/papers/dadpfl.md#reference-code); HAM10000 not oversampled (DA-E8)."""
 MIDDLE = {
     "cifar10": replace(
         CIFAR10,

@@ -56,7 +56,7 @@ PF10, UPLOADS, FAIR, RECORDED, OFDMA = "PF-10", "uploads", "fair", "recorded", "
 
 @dataclass(frozen=True)
 class Task:
-    """A model of the paper and the clients that train it (PF section 4.2)."""
+    """A model of the paper and the clients that train it (docs/papers/pfedavg.md#models-data-and-networks)."""
 
     name: str
     model: str

@@ -19,7 +19,7 @@ def scores(model, shape):
 @pytest.mark.parametrize(
     ("name", "shape", "classes", "count"),
     [
-        # Counts of papers.md: P-FedAvg Table IV, PSFL's reference code, DA-DPFL's derived targets.
+        # Counts by docs/papers: P-FedAvg's Table IV, PSFL's reference code, and DA-T2.
         ("mlp", (1, 28, 28), 10, 407_050),
         ("cnn1-pfedavg", (1, 28, 28), 62, 6_603_710),
         ("cnn2-pfedavg", (3, 32, 32), 10, 2_156_490),
