@@ -112,7 +112,7 @@ def assert_every_client_has_a_place(homes, living):
 
 
 def test_any_server_of_a_torus_may_die_at_any_time():
-    """Point 6 of the issue: 100 random schedules."""
+    """Whichever server it is and whenever: 100 random schedules."""
     rng = stream(11, "deaths")
     lengths = [go(Failures(), seed=seed)[1][-1] for seed in range(7)]
     for k in range(100):
