@@ -258,7 +258,7 @@ def test_a_worker_that_dies_is_a_drop_out_and_comes_back_with_what_it_held(absen
         else:
             await world.loop.at(world.now() + 0.2)
             visit.cancel()
-        await world.presence.reach(0)
+        await world.presence.reach([0])
         again = await world.train(0, kept, LOCAL)
         return before, kept, await world.send(again, 0, world.server), reason
 

@@ -277,7 +277,7 @@ def test_a_straggler_does_the_same_visit_when_it_is_back():
                     log.append(("trained", world.now()))
                 except Dropped as dropped:
                     log.append((dropped.reason, dropped.at, dropped.back))
-                    await world.presence.reach(0)
+                    await world.presence.reach([0])
 
     play(world, main())
     assert log == [
@@ -315,7 +315,7 @@ def test_a_straggler_that_is_sent_a_newer_model_when_it_is_back_does_not_vanish_
             await world.train(0, received, LOCAL)
         with pytest.raises(Dropped, match="away"):
             await world.send(world.initial_model(), world.server, 0)
-        await world.presence.reach(0)
+        await world.presence.reach([0])
         newer = await world.send(world.initial_model(), world.server, 0)
         await world.train(0, newer, LOCAL)
         return world.now()
@@ -342,7 +342,7 @@ def test_a_straggler_learns_what_it_would_have_learned():
         received = await late.send(late.initial_model(), late.server, 0)
         with pytest.raises(Dropped):
             await late.train(0, received, LOCAL)
-        await late.presence.reach(0)
+        await late.presence.reach([0])
         return await late.train(0, received, LOCAL)
 
     model = learn(late, main())
@@ -366,7 +366,7 @@ def test_one_that_leaves_later_has_used_its_visit_up():
     async def main():
         with pytest.raises(Dropped):
             await world.train(0, world.initial_model(), LOCAL)
-        await world.presence.reach(0)
+        await world.presence.reach([0])
         await world.train(0, world.initial_model(), LOCAL)
 
     play(world, main())

@@ -183,7 +183,7 @@ def test_a_dropped_device_raises_at_the_await_and_is_away_until_it_is_back():
             await world.train(0, model, LOCAL)
         except Dropped as dropped:
             log.append((world.now(), dropped.reason, dropped.site, dropped.back))
-        await world.presence.reach(0)
+        await world.presence.reach([0])
         await world.train(0, model, LOCAL)
         log.append(world.now())
 

@@ -76,7 +76,7 @@ class APFL:
         """Download, train, upload, again and again; after a drop-out from the buffer's present model (NI-8)."""
         while True:
             try:
-                await world.presence.reach(device)
+                await world.presence.reach([device])
                 start, clock = buffer.model, buffer.clock
                 received = await world.send(start, world.server, device)
                 trained = await world.train(device, received, self.local)

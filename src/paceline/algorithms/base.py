@@ -116,7 +116,7 @@ class Algorithm(Protocol):
 async def somebody(world: World, done: int, rounds: int) -> None:
     """Wait until any client is there; where all have left for good, the run ends and says so."""
     try:
-        await world.presence.reach(*world.clients)
+        await world.presence.reach(world.clients)
     except Dropped:
         raise deserted(world, done, rounds) from None
 

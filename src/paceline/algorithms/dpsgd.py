@@ -82,7 +82,7 @@ class DPSGD:
         """The others go on without a client until it is back, in the round that they have come to by then."""
         overlay.step_out(client)
         try:
-            await world.presence.reach(client)
+            await world.presence.reach([client])
         except Dropped:
             return False
         overlay.step_in(client)

@@ -67,7 +67,7 @@ class MIFA:
         """An update of a device, or nothing if it went away; in the first round it is waited for until it is back."""
         try:
             if first:
-                await world.presence.reach(device)
+                await world.presence.reach([device])
             received = await world.send(model, world.server, device)
             trained = await (self.insist(world, device, received) if first else self.train(world, device, received))
             return await world.send(trained - received, device, world.server)
@@ -86,4 +86,4 @@ class MIFA:
             except Dropped as dropped:
                 if dropped.gone:
                     raise
-                await world.presence.reach(device)
+                await world.presence.reach([device])

@@ -102,7 +102,7 @@ class IdleClients:
     async def _somebody_comes(self) -> bool:
         idle = [client for client in self._world.clients if client not in self._busy]
         try:
-            await self._world.presence.reach(*idle)
+            await self._world.presence.reach(idle)
         except Dropped:
             return False
         return bool(idle)

@@ -164,7 +164,7 @@ async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD)
     """
     begin, there = world.now(), world.presence.online(client)
     try:
-        await world.presence.reach(client)  # all take part (PS-9): who is away is waited for
+        await world.presence.reach([client])  # all take part (PS-9): who is away is waited for
         received = await world.send(model, world.server, client)
         began = world.now()
         gradient = await world.learning.probe(client, received, local)

@@ -27,7 +27,7 @@ class Presence(Protocol):
         """Whether a client can be reached now."""
         ...
 
-    async def reach(self, *clients: int) -> None:
+    async def reach(self, clients: Sequence[int]) -> None:
         """Wait until one of these can be reached; ``Dropped`` if none ever will be, as far as anybody knows.
 
         However long that takes: it is for algorithms that have nothing else to do. Being away is nobody's waiting.

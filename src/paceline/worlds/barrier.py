@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from paceline.worlds.diary import Diary
 
-
-class Activity(NamedTuple):
-    """A site was busy."""
-
-    site: int
-    start: float
-    end: float
+Activity = tuple[int, float, float]
+"""A site was busy from a moment to another. (A plain tuple: millions are made.)"""
 
 
 def say_where(problem: BaseException, log: Sequence[Activity]) -> None:
     """Tell an exception which site its branch was last busy at; the innermost branch speaks first."""
     if log and not hasattr(problem, "__notes__"):
-        site = log[-1].site
+        site = log[-1][0]
         problem.add_note(f"in a branch last at {f'client {site}' if site >= 0 else f'server {site}'}")
 
 
@@ -47,18 +41,16 @@ def book_waits(
                 before = site
     for site, spans in busy.items():
         spans.sort()
-        free = begin
+        free, alive = begin, failing(site)  # the dead do not wait
         for start, stop, before in spans:
             if start > free:
                 cause = before if site >= 0 and before != site else last
-                diary.book_wait(site, free, min(start, failing(site)), round, cause)  # the dead do not wait
+                diary.book_wait(site, free, min(start, alive), round, cause)
             free = max(free, stop)
-        diary.book_wait(site, free, min(end, failing(site)), round, last)
+        diary.book_wait(site, free, min(end, alive), round, last)
     return list(busy)
 
 
 def _last_to_finish(logs: Sequence[Sequence[Activity]]) -> int:
-    finishes = [
-        (activity.end, k, activity.site) for k, log in enumerate(logs) for activity in log if activity.site >= 0
-    ]
+    finishes = [(end, k, site) for k, log in enumerate(logs) for site, _, end in log if site >= 0]
     return max(finishes)[2] if finishes else -1

@@ -16,25 +16,44 @@ Away = Callable[[int, float, float], list[Interval]]
 """When a site was away between two moments."""
 
 
+class Days:
+    """What one site does: its occupied intervals, and a bound on when the last of them ends."""
+
+    __slots__ = ("latest", "spans")
+
+    def __init__(self, span: list[float]) -> None:
+        self.spans = [span]
+        self.latest = span[1]
+
+    def are_free(self, begin: float, end: float) -> bool:
+        """Whether nothing is done between two moments."""
+        return self.latest <= begin or all(stop <= begin or start >= end for start, stop in self.spans)
+
+
 class Diary:
     """Occupied intervals of every site, as far back as somebody may ask."""
 
     def __init__(self, ledger: Ledger, away: Away | None = None) -> None:
         self._ledger = ledger
         self._away = away
-        self._spans: dict[int, list[list[float]]] = {}
+        self._sites: dict[int, Days] = {}
         self._open: dict[int, float] = {}
         self._asked = 0
+        self._since = math.inf
+        """When the oldest of the open questions was asked."""
 
     def ask(self, now: float) -> int:
         """Somebody will ask about the time from now on; returns the question's number."""
         self._asked += 1
         self._open[self._asked] = now
+        self._since = min(self._since, now)
         return self._asked
 
     def answered(self, question: int) -> None:
         """Nobody asks this any more."""
         del self._open[question]
+        # Questions are asked in the order of time: the first that is open is the oldest.
+        self._since = next(iter(self._open.values()), math.inf)
 
     def add(self, site: int, start: float, end: float) -> list[float] | None:
         """The site is occupied from start to end, of which the end may be yet to come.
@@ -44,22 +63,23 @@ class Diary:
         if end <= start:
             return None
         added = [start, end]
-        spans = self._spans.get(site)
-        if spans is None:
-            self._spans[site] = [added]
+        days = self._sites.get(site)
+        if days is None:
+            self._sites[site] = Days(added)
             return added
-        # Questions are asked in the order of time: the first that is open is the oldest.
-        since = next(iter(self._open.values()), start)
-        if spans[0][1] <= since:
+        spans, since = days.spans, min(self._since, start)
+        if spans and spans[0][1] <= since:
             spans[:] = [span for span in spans if span[1] > since]
         spans.append(added)
+        days.latest = max(days.latest, end)
         return added
 
     def book_wait(self, site: int, begin: float, end: float, round: int, cause: int) -> None:
         """The site was engaged and waited: book the part of it in which it was there and did nothing else."""
         if end <= begin:
             return
-        if self._away is None and all(span[1] <= begin or span[0] >= end for span in self._spans.get(site, ())):
+        days = self._sites.get(site)
+        if self._away is None and (days is None or days.are_free(begin, end)):
             self._ledger.wait(site, begin, end, round, cause)
             self.add(site, begin, end)
             return
@@ -68,7 +88,8 @@ class Diary:
             self.add(site, start, stop)
 
     def _gaps(self, site: int, begin: float, end: float) -> list[Interval]:
-        known: list[list[float]] = list(self._spans.get(site, ()))
+        days = self._sites.get(site)
+        known: list[list[float]] = [] if days is None else list(days.spans)
         if self._away is not None and site >= 0:
             known += [list(interval) for interval in self._away(site, begin, end)]
         if not known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from paceline.clock import VirtualLoop
 from paceline.errors import Dropped
@@ -38,18 +38,21 @@ class SimulatedPresence:
         now = self._loop.time()
         return self.steady or self.next_online(client, now) <= now
 
-    async def reach(self, *clients: int) -> None:
+    async def reach(self, clients: Sequence[int]) -> None:
         """Sleep until the first of these is there."""
         if self.steady or not clients:
             return
         now = self._loop.time()
-        when = min(self.next_online(client, now) for client in clients)
+        when = math.inf
+        for client in clients:
+            when = min(when, self.next_online(client, now))
+            if when <= now:  # the cost does not grow with the number of clients
+                return
         if when == math.inf:
             raise Dropped(clients[0], now, None, reason="away")
-        if when > now:
-            await self._loop.at(when)
-            if len(clients) == 1:
-                self.on_absence(clients[0], now, when)
+        await self._loop.at(when)
+        if len(clients) == 1:
+            self.on_absence(clients[0], now, when)
 
     # -- what the simulation asks -----------------------------------------------------------------------------------
 

@@ -108,8 +108,10 @@ class Stage:
         flops: float | None = None,
     ) -> Model:
         """Local training."""
-        given = {"mask": mask, "correction": correction, "anchor": anchor}
-        extras = {name: extra for name, extra in given.items() if extra is not None}
+        extras = {}
+        if mask is not None or correction is not None or anchor is not None:
+            given = {"mask": mask, "correction": correction, "anchor": anchor}
+            extras = {name: extra for name, extra in given.items() if extra is not None}
         work = self.learner.problem.flops(client, recipe, flops)
         task = Task("train", client, model, recipe, self.round, work, extras)
         return (await self.visit(task))[0]
@@ -145,8 +147,8 @@ class Stage:
         log = BRANCH.get()
         if log is not None:
             now = self.loop.time()
-            log.append(Activity(source, begin, now))
-            log.append(Activity(target, begin, now))
+            log.append((source, begin, now))
+            log.append((target, begin, now))
 
     async def transfers(self, moves: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Side by side where links are shared, else one after the other."""
@@ -222,7 +224,7 @@ class Stage:
         finally:
             self._diary.answered(question)
         if outer is not None:
-            outer.extend(Activity(site, begin, self.now()) for site in sites)
+            outer.extend((site, begin, self.now()) for site in sites)
         return results
 
     async def settled(self) -> None:
@@ -251,7 +253,7 @@ class Stage:
         """A site was engaged in the branch that runs now: what it waited meanwhile is not the barrier's to book."""
         log = BRANCH.get()
         if log is not None:
-            log.append(Activity(site, start, end))
+            log.append((site, start, end))
 
 
 class Lessons:

@@ -70,7 +70,7 @@ class Transfers:
             await self._loop.at(failing)
             raise self._broken(source, target)
         waiting = target if late == source else source
-        queues = start > now or self._lined_up(source, target)
+        queues = start > now or (bool(self._lines) and self._lined_up(source, target))
         # A server always has other things to do than to wait for a link.
         waits = waits and queues and waiting >= 0
         question = self._diary.ask(now) if waits else None
@@ -126,7 +126,7 @@ class Transfers:
 
     def _lined_up(self, source: int, target: int) -> bool:
         """Whether devices stand in line for either link."""
-        return bool(self._lines) and bool(self._lines[source, "up"] or self._lines[target, "down"])
+        return bool(self._lines[source, "up"] or self._lines[target, "down"])
 
     async def _line_up(self, source: int, target: int, round: int, start: float, failing: float) -> float:
         """Two sites with other transfers on their links: sleep until both are free; returns when that is.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from paceline.clock import VirtualLoop
 from paceline.errors import Dropped
@@ -52,7 +52,7 @@ class WallPresence:
         """Whether a client can be asked."""
         return client not in self._since
 
-    async def reach(self, *clients: int) -> None:
+    async def reach(self, clients: Sequence[int]) -> None:
         """Until the first of these is there; ``Dropped`` when all of them have been away for too long."""
         await self._until(clients, lambda: max(self._since[client] for client in clients) + self._grace)
 
@@ -67,7 +67,7 @@ class WallPresence:
         await self._until([site], lambda: min(latest, self._since[site] + self._grace))
         self.on_absence(site, begin, self._loop.time())
 
-    async def _until(self, clients: tuple[int, ...] | list[int], latest: Callable[[], float]) -> None:
+    async def _until(self, clients: Sequence[int], latest: Callable[[], float]) -> None:
         while clients and not any(map(self.online, clients)):
             now, end = self._loop.time(), latest()
             if now >= end:
