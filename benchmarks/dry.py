@@ -30,7 +30,7 @@ CASES = {
 
 def one(name: str, overrides: list[str]) -> dict[str, float]:
     """Run a case here and measure it."""
-    from paceline.worlds.experiment import perform, plan
+    from paceline.runs.experiment import perform, plan
 
     with tempfile.TemporaryDirectory() as folder:
         experiment = plan([name], overrides=overrides, dry=True, out=Path(folder) / "run")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from paceline.worlds.experiment import Experiment, perform, plan
+from paceline.runs.experiment import Experiment, perform, plan
 
 NAMES = ["fedavg", "sfl", "psfl"]
 WORDS = ["rounds=40"]

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.draws import draw_batches
 from paceline.learn.job import Shards, TrainJob
 from paceline.learn.models import build
-from paceline.learn.noise import signed
+from paceline.learn.hashing import signed
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 from paceline.seeds import address, stream

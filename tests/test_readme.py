@@ -8,7 +8,7 @@ import pytest
 
 import paceline
 from paceline.algorithms.registry import ALGORITHMS
-from paceline.worlds.settings import make_settings
+from paceline.runs.settings import make_settings
 
 ROOT = Path(paceline.__file__).parents[2]
 README = ROOT / "README.md"

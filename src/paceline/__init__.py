@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from paceline.learn.graph import Model, combine, mean
     from paceline.learn.models import to_groupnorm
     from paceline.learn.recipe import LocalSGD
-    from paceline.worlds.dry import Timeline, dry
-    from paceline.worlds.experiment import Experiment, Outcome, perform, plan
-    from paceline.worlds.settings import Settings, make_settings
-    from paceline.worlds.until import Until
+    from paceline.runs.dry import Timeline, dry
+    from paceline.runs.experiment import Experiment, Outcome, perform, plan
+    from paceline.runs.settings import Settings, make_settings
+    from paceline.runs.until import Until
 
 __version__ = "0.1.0"
 __all__ = [
@@ -61,15 +61,15 @@ _HOMES = {
     "PSFL": "algorithms.psfl",
     "FedAsync": "algorithms.fedasync",
     "FedBuff": "algorithms.fedbuff",
-    "Settings": "worlds.settings",
-    "make_settings": "worlds.settings",
-    "Until": "worlds.until",
-    "Experiment": "worlds.experiment",
-    "Outcome": "worlds.experiment",
-    "plan": "worlds.experiment",
-    "perform": "worlds.experiment",
-    "dry": "worlds.dry",
-    "Timeline": "worlds.dry",
+    "Settings": "runs.settings",
+    "make_settings": "runs.settings",
+    "Until": "runs.until",
+    "Experiment": "runs.experiment",
+    "Outcome": "runs.experiment",
+    "plan": "runs.experiment",
+    "perform": "runs.experiment",
+    "dry": "runs.dry",
+    "Timeline": "runs.dry",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this would let every misspelt name pass

@@ -11,7 +11,7 @@ from paceline.algorithms.beer import BEER
 from paceline.data.quadratic import Quadratic
 from paceline.errors import SettingError
 from paceline.learn.codecs import Gsgd, Top
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import Ledger
@@ -19,7 +19,7 @@ from paceline.seeds import stream
 from paceline.system.availability import Leave, parse_availability
 from paceline.topology import make_mixing, parse_graph
 from paceline.worlds.absence import WAIT
-from paceline.worlds.simulation import simulate
+from paceline.worlds.simulation.machines import simulate
 from tests.algorithms.test_dfedavgm import start_of
 from tests.algorithms.test_gossip import personal
 from tests.algorithms.test_pfedavg import quadratics, world_of

@@ -17,9 +17,9 @@ from paceline.learn import sparsity
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.sparsity import layer_counts, maskable
 from paceline.system.availability import Leave
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
 from tests.algorithms.test_pfedavg import world_of
 from tests.worlds.worlds import SPACE, FixedLinks, dry_world, follow, play, spans
 

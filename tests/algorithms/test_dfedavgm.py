@@ -9,7 +9,7 @@ from paceline.algorithms.dfedavgm import DFedAvgM
 from paceline.algorithms.neighbourhoods import Neighbourhoods
 from paceline.errors import SettingError
 from paceline.learn.codecs import Rounded
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD

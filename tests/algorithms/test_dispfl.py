@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from paceline.algorithms import dadpfl
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
 
 
 def test_half_of_the_weights_move_at_first_and_nobody_waits(monkeypatch):

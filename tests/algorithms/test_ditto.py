@@ -7,7 +7,7 @@ import pytest
 
 from paceline.algorithms.ditto import Ditto
 from paceline.errors import SettingError
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from tests.algorithms.test_gossip import personal

@@ -5,7 +5,7 @@ import pytest
 
 from paceline.algorithms.dpsgd import DPSGD
 from paceline.errors import SettingError
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from paceline.system.availability import parse_availability

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from paceline.errors import SettingError
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
 
 KINDS = "logistic+mlp:16+mlp:8,8"
 WORDS = ["clients=12", "public=0.1", "feddf.participants=9", "rounds=4", "partition=iid", "local.epochs=2"]

@@ -12,15 +12,15 @@ from paceline.algorithms.base import Model
 from paceline.algorithms.feddst import FedDST, Update, aggregate
 from paceline.algorithms.sparse import Peer, Swarm
 from paceline.errors import SettingError
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.models import build
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 from paceline.learn.sparsity import counts, maskable
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
 from tests.algorithms.test_pfedavg import world_of
 from tests.worlds.worlds import SPACE, FixedLinks, follow, spans
 

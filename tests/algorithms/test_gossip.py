@@ -13,15 +13,15 @@ from paceline.algorithms.gossip import equal_shares, heard_by, meet, metropolis_
 from paceline.algorithms.gossipfl import GossipFL
 from paceline.algorithms.neighbourhoods import Neighbourhoods
 from paceline.errors import Deserted
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from paceline.system.availability import parse_availability
 from paceline.topology import make_mixing, parse_graph
 from paceline.worlds.absence import parse_absence
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import Settings
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.settings import Settings
 from tests.algorithms.test_pfedavg import LOCAL, SIZE, world_of
 from tests.worlds.worlds import FixedLinks, follow, follow_while_there, play, spans
 

@@ -25,7 +25,7 @@ from paceline.system.availability import Leave
 from paceline.system.server import ConstantServer
 from paceline.worlds.absence import SKIP, WAIT
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import simulate
+from paceline.worlds.simulation.machines import simulate
 from tests.algorithms.test_psfl import quadratic_world
 from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, follow_while_there, spans
 

@@ -19,7 +19,7 @@ from paceline.system.compute import parse_times
 from paceline.system.failures import Failures
 from paceline.topology import Graph, make_mixing, parse_graph
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import simulate
+from paceline.worlds.simulation.machines import simulate
 from tests.worlds.worlds import SPACE, FixedLinks, follow, spans
 
 LOCAL = LocalSGD(lr=0.05, batch=4, steps=3)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.making import make_run
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
 from paceline.worlds.problem import Problem
-from paceline.worlds.settings import make_settings
+from paceline.runs.settings import make_settings
 
 WORDS = ["clients=10", "rounds=3", "partition=pathological:2,equal", "local.epochs=1", "every=3"]
 

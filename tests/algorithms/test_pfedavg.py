@@ -9,7 +9,7 @@ from paceline.algorithms.pfedavg import PFedAvg
 from paceline.algorithms.psfl import PSFL
 from paceline.data.quadratic import Quadratic
 from paceline.errors import SettingError
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import Ledger
@@ -19,7 +19,7 @@ from paceline.system.failures import Failures
 from paceline.topology import make_mixing, parse_graph
 from paceline.worlds.absence import SKIP
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import simulate
+from paceline.worlds.simulation.machines import simulate
 from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, quadratic_world, spans
 
 LOCAL = LocalSGD(lr=0.05, batch=4, steps=3, loss="squared")

@@ -20,7 +20,7 @@ from paceline.learn.space import Space
 from paceline.ledger import Ledger
 from paceline.system import AlwaysOn, Dropouts, Fleet, FreeLinks, FreeServer, Windows
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import simulate
+from paceline.worlds.simulation.machines import simulate
 from tests.worlds.worlds import FixedLinks, Table, dry_world, follow, spans
 
 TIMES = [0.5, 1.0, 2.0, 4.0, 5.0, 0.5, 1.0, 2.0, 4.0, 5.0]

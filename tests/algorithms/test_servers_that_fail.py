@@ -19,7 +19,7 @@ from paceline.system.failures import Failures
 from paceline.topology import Graph, Mixing
 from paceline.worlds.absence import SKIP, WAIT
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import simulate
+from paceline.worlds.simulation.machines import simulate
 from tests.algorithms.test_overlay import LOCAL, Watched, matrices
 from tests.worlds.worlds import SPACE, FixedLinks, Table, follow
 

@@ -10,8 +10,8 @@ import pytest
 
 from paceline.data import load
 from paceline.data.specs import SPECS
-from paceline.learn.cohort import CohortTrainer
-from paceline.worlds.settings import make_settings
+from paceline.learn.cohort.trainer import CohortTrainer
+from paceline.runs.settings import make_settings
 from tests.cli.cli_files import column, metrics, spans, summary
 
 QUICK = ("--set", "rounds=2", "--out", "out")

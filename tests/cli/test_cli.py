@@ -12,7 +12,7 @@ import pytest
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.cli.live import LiveProgress
 from paceline.data.specs import SPECS
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.ledger.events import Chronicle, Event
 from paceline.worlds.learner import Learner
 from tests.cli.cli_files import column, metrics, settings, spans, summary

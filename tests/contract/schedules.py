@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 
 from paceline.algorithms.homes import Homes
 from paceline.errors import Deadlock, PacelineError
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.experiment import plan
-from paceline.worlds.making import make_run
-from paceline.worlds.presence import SimulatedPresence
-from paceline.worlds.run import Run
-from paceline.worlds.until import Until
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.experiment import plan
+from paceline.runs.making import make_run
+from paceline.worlds.simulation.presence import SimulatedPresence
+from paceline.runs.run import Run
+from paceline.runs.until import Until
 from tests.contract.schedule_words import TIME, case, command
 
 __all__ = ["Ended", "PastBudget", "case", "command", "faults", "perform_case", "prepare_case", "verdict"]

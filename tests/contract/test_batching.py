@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.experiment import perform, plan
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
-from paceline.worlds.until import Until
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.experiment import perform, plan
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
+from paceline.runs.until import Until
 
 SMALL = ["clients=30", "rounds=6", "local.steps=3", "psfl.width=3", "psfl.length=3", "fedbuff.concurrency=8"]
 SMALL += ["fedbuff.buffer=4", "fedavg.width=6", "sfl.length=5", "fedasync.concurrency=7", "fedasync.rounds=25"]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.recipe import LocalSGD
 from tests.contract.test_batching import NAMES, run_alone, scores, timeline
 from tests.contract.test_trainers import (
@@ -90,7 +90,7 @@ def test_streams_change_nothing(extra, monkeypatch):
     jobs = make_jobs(space, shards, recipe, extra=extra, visits=3)
     found = {}
     for count in (1, 4):
-        monkeypatch.setattr("paceline.learn.cohort.streams_of", lambda _, count=count: count)
+        monkeypatch.setattr("paceline.learn.cohort.trainer.streams_of", lambda _, count=count: count)
         trainer = CohortTrainer("cuda", cohort=1)
         found[count] = [[one.value.cpu() for one in trainer.train(jobs)] for _ in range(3)]
     for again in found[1][1:] + found[4]:

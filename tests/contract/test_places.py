@@ -6,9 +6,9 @@ from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import Deserted, Fruitless, Misplaced, SiteError
 from paceline.learn.graph import LocalReadings, Reading, combine
 from paceline.learn.recipe import LocalSGD
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
 from tests.worlds.worlds import learn, play
 
 SMALL = [

@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch import nn
 
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.job import EvalJob, Shards, TrainJob
 from paceline.learn.models import build
-from paceline.learn.noise import signed
+from paceline.learn.hashing import signed
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer
 from paceline.learn.space import Space
-from paceline.learn.trace import compile_program
+from paceline.learn.programs.reading import compile_program
 from paceline.seeds import address, stream
 
 SIZES = (23, 7, 40, 12, 31, 1, 20)

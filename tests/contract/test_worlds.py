@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from paceline.errors import Dropped, Misplaced, SiteError
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.graph import Comparison, Reading, mean
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger.events import Event
-from paceline.worlds.local.world import make_local_run
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
+from paceline.runs.local import make_local_run
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
 from tests.worlds.worlds import learn
 
 WORDS = ["clients=4", "partition=iid", "model=logistic", "local.steps=3"]

@@ -14,13 +14,13 @@ from paceline.data import load, parse_partition
 from paceline.errors import SettingError
 from paceline.learn import aggregation
 from paceline.learn.aggregation import Screening, agreements, average, krum, median, screen, screened_mean, trimmed
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.distillation import Distillation, distil, divergence, ensemble, outputs
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Ghost, Model, job
 from paceline.learn.job import EvalJob, Score, Shards, TrainJob
 from paceline.learn.models import build
-from paceline.learn.noise import signed
+from paceline.learn.hashing import signed
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer
 from paceline.learn.space import Space

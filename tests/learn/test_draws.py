@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from paceline.learn.draws import PAD, Crops, crop_and_flip, draw_batches, draw_crops, dropout_key
-from paceline.learn.noise import signed
+from paceline.learn.hashing import signed
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import crop_and_flip_one_by_one
 from paceline.seeds import address

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor, Statistics
 from paceline.learn.graph import Measure, Model, Visit, mean
 from paceline.learn.job import Score, Shards, Trained

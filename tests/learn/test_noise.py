@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from paceline import seeds
-from paceline.learn.noise import integers, mix, signed, uniform
+from paceline.learn.hashing import integers, mix, signed, uniform
 
 KEYS = st.integers(0, seeds.MASK64)
 PARTS = st.integers(-(2**63), 2**63 - 1)

@@ -11,11 +11,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from paceline.learn import layers, normalising
-from paceline.learn.layers import Add, GroupNormalisation, Lane, Normalised, Rectifier
+from paceline.learn.programs import layers
+
+from paceline.learn.kernels.convolution import normalising
+from paceline.learn.programs.layers import Add, GroupNormalisation, Lane, Normalised, Rectifier
 from paceline.learn.models import build
 from paceline.learn.space import Space
-from paceline.learn.trace import layer_program
+from paceline.learn.programs.reading import layer_program
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from paceline.learn import pooling
-from paceline.learn.layers import Add, Flatten, MaxPool, Rectifier, Winners
+from paceline.learn.kernels.convolution import pooling
+from paceline.learn.programs.layers import Add, Flatten, MaxPool, Rectifier, Winners
 from paceline.learn.models import build
-from paceline.learn.program import Batch, Node
+from paceline.learn.programs.program import Batch, Node
 from paceline.learn.space import Space
-from paceline.learn.trace import _merged, layer_program
+from paceline.learn.programs.reading import _merged, layer_program
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from paceline.errors import SettingError
-from paceline.learn import noise
+from paceline.learn import hashing as noise
 from paceline.learn.models import build
 from paceline.learn.space import Slot, Space
 from paceline.learn.sparsity import (

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.job import Shards, TrainJob
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer

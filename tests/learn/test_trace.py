@@ -9,15 +9,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from paceline.errors import ModelError
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.job import Shards, TrainJob
-from paceline.learn.layers import MaxPool, Rectifier
-from paceline.learn.program import Batch, LayerProgram, Node
+from paceline.learn.programs.layers import MaxPool, Rectifier
+from paceline.learn.programs.program import Batch, LayerProgram, Node
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer, loss_of
 from paceline.learn.space import Space
-from paceline.learn.trace import Unknown, _pool_first, compile_program, layer_program
-from paceline.learn.vmapped import VmapProgram
+from paceline.learn.programs.reading import Unknown, _pool_first, compile_program, layer_program
+from paceline.learn.programs.vmapped import VmapProgram
 from paceline.seeds import stream
 
 CLIENTS, BATCH, CLASSES = 3, 4, 3

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.learn.graphed import ROUNDED, rounded
-from paceline.learn.traced import UNROLLED, pieces
+from paceline.learn.cohort.captured import ROUNDED, rounded
+from paceline.learn.cohort.scripted import UNROLLED, pieces
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=90))

@@ -4,10 +4,14 @@ import math
 
 import pytest
 
-from paceline.papers import dadpfl_costs, dadpfl_energy, dadpfl_theory
-from paceline.papers.dadpfl_costs import DENSE, DIR, HALF, PAT, SAM, SPARSE, Setting, loads, table2
-from paceline.papers.dadpfl_energy import Cost, Load, cost, crossing, fig3, printed_loads
-from paceline.papers.dadpfl_theory import INDEPENDENT, fig8, fig9, longest_waits, proposition1_share
+from paceline.papers.dadpfl import costs as dadpfl_costs
+
+from paceline.papers.dadpfl import energy as dadpfl_energy
+
+from paceline.papers.dadpfl import times as dadpfl_theory
+from paceline.papers.dadpfl.costs import DENSE, DIR, HALF, PAT, SAM, SPARSE, Setting, loads, table2
+from paceline.papers.dadpfl.energy import Cost, Load, cost, crossing, fig3, printed_loads
+from paceline.papers.dadpfl.times import INDEPENDENT, fig8, fig9, longest_waits, proposition1_share
 from paceline.papers.result import Request
 
 

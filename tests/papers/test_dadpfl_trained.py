@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from paceline.errors import SettingError
-from paceline.papers import dadpfl_scenes, dadpfl_trained
-from paceline.papers.dadpfl_scenes import (
+from paceline.papers.dadpfl import scenes as dadpfl_scenes
+from paceline.papers.dadpfl import trained as dadpfl_trained
+from paceline.papers.dadpfl.scenes import (
     METHODS,
     MIDDLE,
     PAPER,
@@ -21,11 +22,11 @@ from paceline.papers.dadpfl_scenes import (
     scenes,
     zeros,
 )
-from paceline.papers.dadpfl_trained import _ahead_rows, _fig5_rows, _fig6_rows, _fig7_rows, _issue_rows
+from paceline.papers.dadpfl.trained import _ahead_rows, _fig5_rows, _fig6_rows, _fig7_rows, _issue_rows
 from paceline.papers.registry import REPRODUCTIONS
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Laboratory
-from paceline.worlds.settings import make_settings
+from paceline.runs.settings import make_settings
 
 TINY = replace(
     SMALL["digits"], clients=8, served=3, degree=3, rounds=2, epochs=1, overrides=("model=mlp:8",), targets=(0.1,)

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from paceline.errors import SettingError
-from paceline.papers import noidle_times
-from paceline.papers.noidle_times import fig3, fig3_pace, table1, table2
-from paceline.papers.overlap import (
+from paceline.papers.noidle import times as noidle_times
+from paceline.papers.noidle.times import fig3, fig3_pace, table1, table2
+from paceline.plans.overlap import (
     METHODS,
     Pace,
     apfl_bounds,

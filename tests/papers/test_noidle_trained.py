@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from paceline.errors import SettingError
-from paceline.papers import noidle_trained
-from paceline.papers.noidle_trained import SMALL, _screening_rows
+from paceline.papers.noidle import trained as noidle_trained
+from paceline.papers.noidle.trained import SMALL, _screening_rows
 from paceline.papers.result import Request
 
 

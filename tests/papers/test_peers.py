@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.errors import SettingError
-from paceline.papers import peers as module
-from paceline.papers.peers import (
+from paceline.plans import peers as module
+from paceline.plans.peers import (
     NOBODY,
     Peers,
     draw_neighbours,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.papers import pfedavg_speedup
-from paceline.papers.pfedavg_rounds import (
+from paceline.papers.pfedavg import speedup as pfedavg_speedup
+from paceline.papers.pfedavg.rounds import (
     ALONE,
     Draws,
     Point,
@@ -18,7 +18,7 @@ from paceline.papers.pfedavg_rounds import (
     stratified,
     stratified_variance,
 )
-from paceline.papers.pfedavg_speedup import FAR, RING, compare, fig2, simulated_points, speedup
+from paceline.papers.pfedavg.speedup import FAR, RING, compare, fig2, simulated_points, speedup
 from paceline.papers.result import Request
 from paceline.topology import parse_graph
 

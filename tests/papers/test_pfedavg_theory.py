@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from paceline.papers import pfedavg_theory
-from paceline.papers.pfedavg_theory import fig8_rates, order_of_rate, rates, table3, traffic
+from paceline.papers.pfedavg import theory as pfedavg_theory
+from paceline.papers.pfedavg.theory import fig8_rates, order_of_rate, rates, table3, traffic
 from paceline.papers.result import Request
 from paceline.topology import parse_graph
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.algorithms.pfedavg import PFedAvg
-from paceline.papers import pfedavg_iterations, pfedavg_times
-from paceline.papers.pfedavg_iterations import (
+from paceline.papers.pfedavg import iterations as pfedavg_iterations
+from paceline.papers.pfedavg import times as pfedavg_times
+from paceline.papers.pfedavg.iterations import (
     ACTIVE,
     DECENTRAL,
     FAIR,
@@ -32,7 +33,7 @@ from paceline.papers.pfedavg_iterations import (
     iteration,
     iterations,
 )
-from paceline.papers.pfedavg_times import PAPER_TABLE5, TRAFFIC_ROUNDS, counted, formula, table2, table5
+from paceline.papers.pfedavg.times import PAPER_TABLE5, TRAFFIC_ROUNDS, counted, formula, table2, table5
 from paceline.papers.registry import REPRODUCTIONS, reproduce
 from paceline.papers.result import Request
 from paceline.system.laws import Constant, Discrete

@@ -10,14 +10,17 @@ import pytest
 from paceline.data.registry import parse_name
 from paceline.errors import SettingError
 from paceline.learn.models import build
-from paceline.papers import pfedavg_capacities, pfedavg_methods, pfedavg_scenes, pfedavg_trained
-from paceline.papers.pfedavg_capacities import capacity_rows
-from paceline.papers.pfedavg_methods import METHODS, TORUS, level, method_rows, time_rows
-from paceline.papers.pfedavg_scenes import PAPER, SEARCH_SEED, SMALL, SORTED, above, all_of, network, round_times
-from paceline.papers.pfedavg_theory import PAPER_FIG8
-from paceline.papers.pfedavg_trained import ORDER, lasting_disagreement, likely_graph, order_rows, topologies
+from paceline.papers.pfedavg import capacities as pfedavg_capacities
+from paceline.papers.pfedavg import methods as pfedavg_methods
+from paceline.papers.pfedavg import scenes as pfedavg_scenes
+from paceline.papers.pfedavg import trained as pfedavg_trained
+from paceline.papers.pfedavg.capacities import capacity_rows
+from paceline.papers.pfedavg.methods import METHODS, TORUS, level, method_rows, time_rows
+from paceline.papers.pfedavg.scenes import PAPER, SEARCH_SEED, SMALL, SORTED, above, all_of, network, round_times
+from paceline.papers.pfedavg.theory import PAPER_FIG8
+from paceline.papers.pfedavg.trained import ORDER, lasting_disagreement, likely_graph, order_rows, topologies
 from paceline.papers.result import Request
-from paceline.papers.statistics import Interval
+from paceline.statistics import Interval
 from paceline.papers.trials import Finished, Laboratory
 from paceline.topology import make_mixing, parse_graph
 
@@ -306,7 +309,7 @@ def test_places_in_the_graph_differ_by_seed_and_the_graph_does_not(tmp_path):
 
 
 def test_servers_have_two_classes_of_their_own_where_clients_are_sorted():
-    from paceline.worlds.making import make_run
+    from paceline.runs.making import make_run
 
     run = make_run(DIGITS.trial("x", "p-fedavg", 0, *SORTED, *TORUS).settings())
     split, labels = run.problem.partition, run.problem.shards().y.numpy()

@@ -7,15 +7,15 @@ import pytest
 
 from paceline.algorithms.structure import bounded, choose_structure
 from paceline.learn.job import Score
-from paceline.papers import psfl_contest
+from paceline.papers.psfl import contest as psfl_contest
 from paceline.papers.crossings import Crossing, first_crossing, smooth_crossing
-from paceline.papers.psfl_contest import ROUND_SECONDS, Arena, contest, rate
-from paceline.papers.psfl_contest_tables import _judged
+from paceline.papers.psfl.contest import ROUND_SECONDS, Arena, contest, rate
+from paceline.papers.psfl.contest_tables import _judged
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Trial
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
-from paceline.worlds.until import Until
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
+from paceline.runs.until import Until
 
 
 def curve(accuracy):

@@ -8,13 +8,14 @@ import pytest
 from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.samplers import sampler_named
 from paceline.ledger import Ledger
-from paceline.papers import psfl_rounds, psfl_theory
-from paceline.papers.psfl_rounds import FLEETS, ROUNDS, TIMED, Case, fig1, fig6, simulate
-from paceline.papers.psfl_theory import fig7, relative_cost, solved, table1
+from paceline.papers.psfl import rounds as psfl_rounds
+from paceline.papers.psfl import theory as psfl_theory
+from paceline.papers.psfl.rounds import FLEETS, ROUNDS, TIMED, Case, fig1, fig6, simulate
+from paceline.papers.psfl.theory import fig7, relative_cost, solved, table1
 from paceline.papers.result import Request
 from paceline.system import AlwaysOn, Discrete, Fleet, FreeLinks, FreeServer, LawTimes
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import simulate as simulated
+from paceline.worlds.simulation.machines import simulate as simulated
 from tests.worlds.worlds import SPACE, follow
 
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from paceline.errors import SettingError
-from paceline.learn.cohort import CohortTrainer
-from paceline.papers import psfl_structures, psfl_trained
-from paceline.papers.psfl_tables import Finding, _agrees, _winner_row, case_rows
+from paceline.learn.cohort.trainer import CohortTrainer
+from paceline.papers.psfl import structures as psfl_structures
+from paceline.papers.psfl import trained as psfl_trained
+from paceline.papers.psfl.tables import Finding, _agrees, _winner_row, case_rows
 from paceline.papers.result import Request
-from paceline.papers.statistics import Interval, mean_interval, ratio_interval
+from paceline.statistics import Interval, mean_interval, ratio_interval
 from paceline.papers.trials import Finished, Laboratory, Trial
-from paceline.worlds.until import Until
+from paceline.runs.until import Until
 
 FEW = ("clients=10", "fedavg.width=3", "rounds=2")
 

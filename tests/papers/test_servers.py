@@ -9,8 +9,8 @@ from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.structure import expected_maximum
 from paceline.errors import SettingError
 from paceline.ledger import Ledger
-from paceline.papers import pfedavg_theory as theory
-from paceline.papers.servers import (
+from paceline.papers.pfedavg import theory
+from paceline.plans.servers import (
     ONE,
     TIE,
     Demand,
@@ -20,13 +20,13 @@ from paceline.papers.servers import (
     slowest_link,
     traffic,
 )
-from paceline.papers.servers_dry import Freight, measure
-from paceline.papers.servers_reasons import drift_range, explain
+from paceline.plans.servers_dry import Freight, measure
+from paceline.plans.servers_reasons import drift_range, explain
 from paceline.system.fleet import build_fleet
 from paceline.topology import parse_graph
-from paceline.worlds.dry import follow
+from paceline.runs.dry import follow
 from paceline.worlds.problem import make_space
-from paceline.worlds.simulation import simulate
+from paceline.worlds.simulation.machines import simulate
 
 GRAPHS = ("complete:9", "torus:3x3", "tree:9", "ring:9", "barbell:3,3", "star:9")
 
@@ -222,7 +222,7 @@ def test_clients_that_cannot_be_divided_are_rounded_up():
 
 
 def test_where_one_is_too_large_to_simulate_all_are_judged_by_the_formula(monkeypatch):
-    monkeypatch.setattr("paceline.papers.servers.MOST_TRANSFERS", {False: 100, True: 100})
+    monkeypatch.setattr("paceline.plans.servers.MOST_TRANSFERS", {False: 100, True: 100})
     plan = plan_servers(Demand(), ["ring", "complete"], [9])
     simulated = {one.name: one.time_simulated is not None for one in plan.candidates}
     assert simulated == {"ring:9": True, "complete:9": False, ONE: True}

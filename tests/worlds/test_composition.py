@@ -13,13 +13,13 @@ from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import Deserted, Fruitless, SettingError, SiteError
 from paceline.learn.recipe import LocalSGD
 from paceline.system import FleetSettings
-from paceline.worlds import run as running
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.experiment import plan
-from paceline.worlds.making import make_run
-from paceline.worlds.run import RunningWorld
-from paceline.worlds.settings import make_settings
-from paceline.worlds.until import Until
+from paceline.runs import run as running
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.experiment import plan
+from paceline.runs.making import make_run
+from paceline.runs.run import RunningWorld
+from paceline.runs.settings import make_settings
+from paceline.runs.until import Until
 
 SOURCE = Path(paceline.__file__).parent
 SMALL = ["clients=8", "partition=iid", "model=logistic", "rounds=4"]

@@ -14,8 +14,8 @@ from paceline.system import FleetSettings, Network, RateLinks, Sharing, Trace, T
 from paceline.system.links import LinkPower
 from paceline.system.network import Recorded, Route, Steady, fair_rates
 from paceline.topology import parse_graph
-from paceline.worlds import flows as flows_module
-from paceline.worlds.flows import Flows
+from paceline.worlds.network import flows as flows_module
+from paceline.worlds.network.flows import Flows
 
 MB = 1_000_000
 

@@ -19,12 +19,12 @@ from paceline.ledger import Ledger
 from paceline.system import AlwaysOn, Fleet, FreeLinks, FreeServer, Leave
 from paceline.system.availability import Stragglers, parse_availability
 from paceline.worlds.absence import WAIT
-from paceline.worlds.driver import drive, make_executor
+from paceline.runs.driver import drive, make_executor
 from paceline.worlds.hostile import NOBODY, Hostile, gaussian, parse_hostile
-from paceline.worlds.making import make_run
+from paceline.runs.making import make_run
 from paceline.worlds.problem import build_problem, flipped_labels
-from paceline.worlds.settings import make_settings
-from paceline.worlds.simulation import simulate
+from paceline.runs.settings import make_settings
+from paceline.worlds.simulation.machines import simulate
 from tests.worlds.worlds import Table, dry_world, learn, play, spans
 
 LOCAL = LocalSGD(steps=3, batch=8)

@@ -13,9 +13,9 @@ from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer, evaluate_one
-from paceline.worlds.making import make_run
+from paceline.runs.making import make_run
 from paceline.worlds.problem import build_problem, public_count, public_rows
-from paceline.worlds.settings import make_settings
+from paceline.runs.settings import make_settings
 
 
 def digits(**changes):

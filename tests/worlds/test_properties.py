@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.errors import Fruitless, SiteError
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
 
 times = st.sampled_from(["discrete", "uniform", "exponential", "gaussian", "constant:2", "lognormal:2,1"])
 links = st.sampled_from(["free", "rate:1,5", "rate:uniform,0.1,3/exponential,2"])

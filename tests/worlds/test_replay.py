@@ -5,11 +5,11 @@ import json
 import pytest
 
 from paceline.errors import DataError, SettingError
-from paceline.worlds.driver import drive, make_executor
+from paceline.runs.driver import drive, make_executor
 from paceline.worlds.local.journal import read_journal
-from paceline.worlds.local.replay import ALONE, replay
-from paceline.worlds.local.world import JOURNAL, make_local_run
-from paceline.worlds.settings import make_settings
+from paceline.runs.replay import ALONE, replay
+from paceline.runs.local import JOURNAL, make_local_run
+from paceline.runs.settings import make_settings
 
 SMALL = ["clients=5", "partition=iid", "local.steps=4"]
 RUNS = {

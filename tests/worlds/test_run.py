@@ -9,13 +9,13 @@ import pytest
 
 from paceline.algorithms.base import Progress, Traits
 from paceline.errors import SettingError
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.experiment import plan
-from paceline.worlds.making import make_run
-from paceline.worlds.settings import make_settings
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.experiment import plan
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from paceline.errors import Deserted
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.job import Shards
 from paceline.learn.models import build
@@ -13,7 +13,7 @@ from paceline.ledger import Ledger
 from paceline.system import AlwaysOn, Cost, Fleet, FreeLinks, FreeServer
 from paceline.worlds.absence import SKIP
 from paceline.worlds.problem import Problem
-from paceline.worlds.simulation import simulate
+from paceline.worlds.simulation.machines import simulate
 
 SPACE = Space("logistic", lambda: build("logistic", (3,), 2), (3,))
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from paceline.algorithms.base import Dropped, Model, World, combine
-from paceline.learn.noise import mix as mix_key
-from paceline.learn.noise import uniform
+from paceline.learn.hashing import mix as mix_key
+from paceline.learn.hashing import uniform
 from paceline.learn.recipe import LocalSGD
 
 Neighbours = Sequence[Sequence[int]]

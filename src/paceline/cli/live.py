@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from paceline.worlds.recorder import Row
-from paceline.worlds.run import Run
+from paceline.runs.recorder import Row
+from paceline.runs.run import Run
 
 LOG_EVERY = 2.0
 """Seconds of real time between two lines of one run in a log file."""

@@ -164,7 +164,7 @@ def replay(
 ) -> None:
     """Run a recorded wall-clock run again in the simulation, with its durations and absences, and compare."""
     from paceline.cli.show import print_replay
-    from paceline.worlds.local.replay import replay as run_again
+    from paceline.runs.replay import replay as run_again
 
     found = run_again(directory)
     print_replay(found, as_json=json)
@@ -193,7 +193,7 @@ def settings(
 ) -> None:
     """Show every setting of an algorithm with its value."""
     from paceline.cli.show import print_settings
-    from paceline.worlds.settings import make_settings
+    from paceline.runs.settings import make_settings
 
     made = make_settings(algorithm, settings or (), read_settings(config, [algorithm]) if config else None)
     print_settings(made, explain=explain)
@@ -216,8 +216,8 @@ def _perform(
     from paceline.cli.show import print_failures, print_table, summaries_json
     from paceline.ledger.directory import refuse_taken
     from paceline.report.page import write_report
-    from paceline.worlds.experiment import perform, plan
-    from paceline.worlds.until import Until
+    from paceline.runs.experiment import perform, plan
+    from paceline.runs.until import Until
 
     out = out or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{'-'.join(names)}")
     refuse_taken(out)

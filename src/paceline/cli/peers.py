@@ -13,7 +13,7 @@ from rich.table import Table
 from paceline.errors import SettingError
 
 if TYPE_CHECKING:
-    from paceline.papers.peers import Peers, Rounds
+    from paceline.plans.peers import Peers, Rounds
 
 MOST_CLIENTS, MOST_LINKS = 2000, 500_000
 """Beyond, even a few draws would take longer than a plan should."""
@@ -55,7 +55,7 @@ def peers_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
     """DA-DPFL: how many clients start at once, how long the others wait, what a round takes in time and energy."""
-    from paceline.papers.peers import Peers, degree, simulate
+    from paceline.plans.peers import Peers, degree, simulate
 
     places = degree(topology, clients, neighbours)
     if clients > MOST_CLIENTS or clients * places > MOST_LINKS:
@@ -137,7 +137,7 @@ def _tree(
 
 def _numbers(peers: Peers, cap: int, found: dict[int, Rounds]) -> dict[str, float | None]:
     """Waits in visits, as Figure 9 has them, and in seconds; what is known in closed form beside the simulation."""
-    from paceline.papers.peers import longest_wait, mean_awaited, parallel_share, standard_error, work_factor
+    from paceline.plans.peers import longest_wait, mean_awaited, parallel_share, standard_error, work_factor
 
     rounds, M = found[cap], peers.degree
     waits, seconds = float(rounds.max_wait.mean()), float(rounds.seconds.mean())
@@ -198,7 +198,7 @@ def _name(peers: Peers, cap: int, asked: int) -> str:
 def _lines(
     peers: Peers, cap: int, found: dict[int, Rounds], energy: float | None, rule: str, draws: int
 ) -> list[str]:
-    from paceline.papers.peers import RULES
+    from paceline.plans.peers import RULES
 
     one, M = _numbers(peers, cap, found), peers.degree
     longest = one["mean_max_wait_closed_form"]

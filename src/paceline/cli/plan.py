@@ -27,7 +27,7 @@ from paceline.cli.servers import servers_command
 from paceline.errors import SettingError
 
 if TYPE_CHECKING:
-    from paceline.papers.overlap import Overlap
+    from paceline.plans.overlap import Overlap
     from paceline.topology import Mixing
 
 plan_app = typer.Typer(help="What would be best, without learning anything.", no_args_is_help=True)
@@ -108,7 +108,7 @@ def overlap_command(
 ) -> None:
     """The times of five methods by formula and simulated, and their speed-ups over FedAvg."""
     # Algorithms and worlds need torch; plans that do not should not wait for it.
-    from paceline.papers.overlap import Pace, compare
+    from paceline.plans.overlap import Pace, compare
 
     found = compare(
         Pace(
@@ -138,7 +138,7 @@ def _overlap_tree(found: Overlap) -> dict[str, Any]:
 
 
 def _print_overlap(found: Overlap) -> None:
-    from paceline.papers.overlap import NAMES, explain
+    from paceline.plans.overlap import NAMES, explain
 
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")

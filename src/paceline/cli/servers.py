@@ -14,7 +14,7 @@ from rich.table import Table
 from paceline.errors import SettingError
 
 if TYPE_CHECKING:
-    from paceline.papers.servers import Candidate, Plan
+    from paceline.plans.servers import Candidate, Plan
 
 HELP = (
     "How many servers, and linked how: time per round, traffic and consensus of P-FedAvg on several overlays.\n\n"
@@ -86,7 +86,7 @@ def servers_command(
 ) -> None:
     """All candidates by formula and simulated, and which to choose."""
     # networkx is imported here and not above: help should not wait for it.
-    from paceline.papers.servers import SERVERS, TOPOLOGIES, Demand, plan_servers
+    from paceline.plans.servers import SERVERS, TOPOLOGIES, Demand, plan_servers
 
     up, down = _both_ways(client_mbps)
     demand = Demand(
@@ -133,7 +133,7 @@ def _megabits(given: float | None, model: str | None, dataset: str) -> float:
 
 
 def _tree(plan: Plan) -> dict[str, Any]:
-    from paceline.papers.servers_reasons import explain
+    from paceline.plans.servers_reasons import explain
 
     demand = {key: None if value == math.inf else value for key, value in asdict(plan.demand).items()}
     return {
@@ -166,7 +166,7 @@ def _leaf(one: Candidate) -> dict[str, Any]:
 
 
 def _print(plan: Plan) -> None:
-    from paceline.papers.servers_reasons import explain
+    from paceline.plans.servers_reasons import explain
 
     console = Console(highlight=False)
     simulated = any(one.time_simulated is not None for one in plan.candidates)

@@ -17,10 +17,10 @@ from paceline.learn.executor import Statistics
 from paceline.ledger.directory import clean
 from paceline.report.runs import group_runs, load_run
 from paceline.report.tables import Comparison, compared, remarks
-from paceline.worlds.experiment import Outcome
-from paceline.worlds.local.replay import Replayed
-from paceline.worlds.recorder import describe
-from paceline.worlds.settings import Settings
+from paceline.runs.experiment import Outcome
+from paceline.runs.recorder import describe
+from paceline.runs.replay import Replayed
+from paceline.runs.settings import Settings
 
 
 def print_table(directories: Sequence[Path], statistics: Statistics) -> None:

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from paceline.errors import SettingError
+from paceline.learn.cohort.scoring import SLICE
 from paceline.learn.draws import draw_batches
 from paceline.learn.recipe import LocalSGD
-from paceline.learn.scoring import SLICE
 from paceline.learn.space import Space
 
 

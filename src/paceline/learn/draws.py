@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from paceline.learn.noise import integers, mix
+from paceline.learn.hashing import integers, mix
 from paceline.learn.recipe import LocalSGD
 from paceline.seeds import mix_array
 

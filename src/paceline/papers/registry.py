@@ -43,23 +43,23 @@ class Entry:
 
 
 PSFL = "PSFL, INFOCOM 2025"
-THEORY = "paceline.papers.psfl_theory"
-ROUNDS = "paceline.papers.psfl_rounds"
-TRAINED = "paceline.papers.psfl_trained"
-CONTEST = "paceline.papers.psfl_contest"
+THEORY = "paceline.papers.psfl.theory"
+ROUNDS = "paceline.papers.psfl.rounds"
+TRAINED = "paceline.papers.psfl.trained"
+CONTEST = "paceline.papers.psfl.contest"
 NOIDLE = "No One Idles, ICML 2023"
-TIMES = "paceline.papers.noidle_times"
-LEARNED = "paceline.papers.noidle_trained"
+TIMES = "paceline.papers.noidle.times"
+LEARNED = "paceline.papers.noidle.trained"
 PFEDAVG = "P-FedAvg, ToN 2022"
-SERVERS = "paceline.papers.pfedavg_theory"
-MIXED = "paceline.papers.pfedavg_trained"
-METHODS = "paceline.papers.pfedavg_methods"
-CAPACITIES = "paceline.papers.pfedavg_capacities"
-SPEEDUP = "paceline.papers.pfedavg_speedup"
-ITERATIONS = "paceline.papers.pfedavg_times"
+SERVERS = "paceline.papers.pfedavg.theory"
+MIXED = "paceline.papers.pfedavg.trained"
+METHODS = "paceline.papers.pfedavg.methods"
+CAPACITIES = "paceline.papers.pfedavg.capacities"
+SPEEDUP = "paceline.papers.pfedavg.speedup"
+ITERATIONS = "paceline.papers.pfedavg.times"
 DADPFL = "DA-DPFL, TNNLS"
-PEERS = "paceline.papers.dadpfl_theory"
-SPARSER = "paceline.papers.dadpfl_trained"
+PEERS = "paceline.papers.dadpfl.times"
+SPARSER = "paceline.papers.dadpfl.trained"
 BOTH = ("small", "paper")
 THREE = ("small", "middle", "paper")
 """Where the paper's own size takes hours on one GPU, a middle one takes minutes."""
@@ -96,8 +96,8 @@ _ENTRIES = (
     Entry("pfedavg-fig7", "time to an accuracy over capacities", PFEDAVG, f"{CAPACITIES}:fig7", BOTH),
     Entry("pfedavg-fig8", "convergence with three weightings", PFEDAVG, f"{MIXED}:fig8", BOTH),
     Entry("noidle-screening", "hostile devices, and what screening saves", NOIDLE, f"{LEARNED}:screening", BOTH),
-    Entry("dadpfl-table2", "traffic and operations of all methods", DADPFL, "paceline.papers.dadpfl_costs:table2"),
-    Entry("dadpfl-fig3", "cost in time and energy over θ", DADPFL, "paceline.papers.dadpfl_energy:fig3"),
+    Entry("dadpfl-table2", "traffic and operations of all methods", DADPFL, "paceline.papers.dadpfl.costs:table2"),
+    Entry("dadpfl-fig3", "cost in time and energy over θ", DADPFL, "paceline.papers.dadpfl.energy:fig3"),
     Entry("dadpfl-fig8", "the share of clients that start at once", DADPFL, f"{PEERS}:fig8"),
     Entry("dadpfl-fig9", "the mean longest wait over neighbours", DADPFL, f"{PEERS}:fig9"),
     Entry("dadpfl-table1", "accuracy and costs of nine methods, Dir and Pat", DADPFL, f"{SPARSER}:table1", THREE),

@@ -23,13 +23,13 @@ from paceline.errors import Diverged, SettingError
 from paceline.learn.executor import Statistics
 from paceline.learn.job import Trainer
 from paceline.papers.result import Reproduction, Request, Row, hardware
-from paceline.worlds.driver import drive, make_executor
-from paceline.worlds.making import make_run
-from paceline.worlds.recorder import Row as Metrics
-from paceline.worlds.recorder import describe
-from paceline.worlds.run import Run
-from paceline.worlds.settings import OWN, Settings, make_settings
-from paceline.worlds.until import Until
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.recorder import Row as Metrics
+from paceline.runs.recorder import describe
+from paceline.runs.run import Run
+from paceline.runs.settings import OWN, Settings, make_settings
+from paceline.runs.until import Until
 
 Column = NDArray[np.float64]
 CALLS = "calls.jsonl"

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from paceline.errors import SettingError, nearest
 from paceline.learn.graph import Model, apply
+from paceline.learn.hashing import mix, uniform
 from paceline.learn.job import Shards
-from paceline.learn.noise import mix, uniform
 from paceline.seeds import stream
 from paceline.system.availability import whole_part
 from paceline.system.cost import share

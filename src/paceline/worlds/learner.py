@@ -14,12 +14,12 @@ from paceline.algorithms.base import Traits
 from paceline.clock import VirtualLoop
 from paceline.errors import PacelineError, SettingError
 from paceline.learn.graph import Measure, Model, Promise, Visit
-from paceline.learn.noise import signed
+from paceline.learn.hashing import signed
 from paceline.learn.recipe import LocalSGD, one_step
+from paceline.runs.settings import Settings
 from paceline.seeds import address, mix
 from paceline.worlds.hostile import NOBODY, Hostile
 from paceline.worlds.problem import Problem
-from paceline.worlds.settings import Settings
 
 T = TypeVar("T")
 Act = Literal["train", "probe"]

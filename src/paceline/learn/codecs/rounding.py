@@ -15,7 +15,7 @@ from torch import Tensor
 from paceline.learn.codecs.base import framed, payload_of
 from paceline.learn.codecs.checks import vector, whole_number
 from paceline.learn.codecs.packing import Parts, highest, packed_size, parts_from, parts_to_bytes
-from paceline.learn.noise import mix, uniform
+from paceline.learn.hashing import mix, uniform
 from paceline.learn.space import Space
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from paceline.learn.kernels import compiled, tl, triton, works
+from paceline.learn.kernels.convolution import compiled, tl, triton, works
 from paceline.learn.space import Slot
 
 TILE = 8192

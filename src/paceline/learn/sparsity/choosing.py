@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from paceline.learn.noise import mix
+from paceline.learn.hashing import mix
 from paceline.learn.space import Slot
 from paceline.learn.sparsity.bisecting import smallest_of_layers
 from paceline.learn.sparsity.layout import pieces

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from paceline.errors import SettingError
-from paceline.learn.noise import mix, signed
+from paceline.learn.hashing import mix, signed
 from paceline.learn.space import Slot, Space
 from paceline.learn.sparsity.choosing import anywhere
 from paceline.learn.sparsity.layout import sizes

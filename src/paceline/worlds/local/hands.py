@@ -16,10 +16,10 @@ import torch
 from paceline.clock import VirtualLoop, WallClock
 from paceline.errors import Diverged, Dropped, Misplaced, SiteError
 from paceline.learn.codecs import Codec, Masked
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
-from paceline.learn.noise import signed
+from paceline.learn.hashing import signed
 from paceline.learn.recipe import one_step
 from paceline.learn.space import Space
 from paceline.worlds.learner import FOLLOWING, Learner

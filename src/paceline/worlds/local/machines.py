@@ -19,10 +19,10 @@ from paceline.errors import Dropped
 from paceline.learn.graph import Model, Promise
 from paceline.ledger import Ledger
 from paceline.worlds.diary import Diary
-from paceline.worlds.lanes import Lanes
 from paceline.worlds.local.journal import Entry, Journal, What
 from paceline.worlds.local.presence import WallPresence
 from paceline.worlds.machines import Task
+from paceline.worlds.network.lanes import Lanes
 
 T = TypeVar("T")
 

@@ -19,18 +19,18 @@ from torch import Tensor
 
 from paceline.errors import PacelineError
 from paceline.learn.codecs import codec_from
-from paceline.learn.cohort import CohortTrainer
+from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
 from paceline.learn.job import Probed, Shards, Trained, TrainJob
 from paceline.learn.recipe import LocalSGD, one_step
 from paceline.learn.space import Space
+from paceline.runs.making import prepared
+from paceline.runs.settings import settings_from
 from paceline.worlds.local.expressions import Words, rebuilt
 from paceline.worlds.local.frames import Frame, read, write
 from paceline.worlds.local.writing import DENSE, Writer
 from paceline.worlds.local.writing import read as read_model
-from paceline.worlds.making import prepared
-from paceline.worlds.settings import settings_from
 
 
 class Device:

@@ -1,0 +1,1 @@
+"""Clients trained together: one step over all of them, on any device."""

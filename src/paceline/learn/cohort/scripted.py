@@ -1,0 +1,136 @@
+"""TorchScript traces of a cohort's SGD steps on a CPU: one call instead of hundreds.
+
+A traced step runs outside Python: it holds no interpreter lock, so cohorts in several threads really run side by
+side, and small steps are not dominated by Python. The same operations run in the same order, so the bits are those
+of the plain step. TorchScript is deprecated in torch; where it cannot trace a step, or is gone, the plain step
+runs instead.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from paceline.learn.cohort.captured import ROUNDED, recipe_form, rounded, state_form
+from paceline.learn.cohort.step import CohortState, StepPlan, make_batch, sgd_step
+from paceline.learn.programs.program import Program
+
+WORTH = 3
+"""A form is traced when it comes up this often: tracing costs about ten plain runs."""
+UNROLLED = (8, 4, 2, 1)
+"""Steps that are traced together."""
+
+Steps = Callable[..., Tensor]
+
+
+@dataclass(eq=False)
+class TraceCache:
+    """Traced steps by form; shared by the threads of one trainer."""
+
+    traces: dict[tuple[object, ...], Steps] = field(default_factory=dict)
+    seen: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    lock: Any = field(default_factory=threading.Lock)
+
+    @torch.no_grad()
+    def run(self, program: Program, state: CohortState, plan: StepPlan) -> Tensor:
+        """Train a cohort in place; returns each client's mean loss.
+
+        Clients are ordered by their number of steps: those that are done fall out at the end, a few at a time, so
+        that few sizes occur; until then they train at rate 0.
+        """
+        clients = len(plan.steps_C)
+        total_C = torch.zeros_like(plan.lr_C)
+        for first, count, size in pieces(plan.steps_C):
+            part = state if size == clients else state.first(size)
+            still_CS = plan.left_C[:size, None] > torch.arange(first, first + count)
+            block = slice(first, first + count)
+            total_C[:size] += self._steps(program, part, plan, count)(
+                plan.x,
+                plan.y,
+                plan.rows_CSB[:size, block],
+                plan.weight_CSB[:size, block],
+                plan.key_C[:size],
+                torch.tensor(first),
+                plan.lr_C[:size, None] * still_CS,
+                *flat(part),
+            )
+        return plan.mean_loss(total_C)
+
+    def _steps(self, program: Program, state: CohortState, plan: StepPlan, count: int) -> Steps:
+        batch, sample = plan.rows_CSB.shape[2], plan.x.shape[1:]
+        size = state.params[0].shape[0]
+        form = (id(program), recipe_form(plan.recipe), state_form(state), size, count, batch, sample, plan.x.dtype)
+        traced = self.traces.get(form)
+        if traced is not None:
+            return traced
+        with self.lock:
+            self.seen[form] += 1
+            if form not in self.traces and self.seen[form] >= WORTH:
+                self.traces[form] = trace_steps(program, state, plan, count)
+            return self.traces.get(form) or plain_steps(program, state, plan, count)
+
+
+def pieces(steps_C: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Cut a cohort's steps into (first step, how many, how many clients): few different forms, none of them long."""
+    first = 0
+    while first < steps_C[0]:
+        active = sum(s > first for s in steps_C)
+        size = min(rounded(active), len(steps_C))
+        # All steps for which this size is the right one, in powers of two.
+        smaller = max((s for s in ROUNDED if s < size), default=0)
+        same = (steps_C[smaller] if smaller < len(steps_C) else steps_C[0]) - first
+        count = next(c for c in UNROLLED if c <= same)
+        yield first, count, size
+        first += count
+
+
+def flat(state: CohortState) -> list[Tensor]:
+    """All tensors of a state in one list."""
+    return [t for part in state.parts() if part is not None for t in part]
+
+
+def plain_steps(program: Program, like: CohortState, plan: StepPlan, count: int) -> Steps:
+    """So many steps as a function of tensors alone; what is not a tensor is taken from the plan."""
+    present = [part is not None for part in like.parts()]
+    width = len(like.params)
+    light = plan.on(plan.x[:0], plan.y[:0]).part(slice(0, 1))  # a cached closure must not keep a wave's data
+
+    def steps(
+        x: Tensor, y: Tensor, rows_CSB: Tensor, weight_CSB: Tensor, key_C: Tensor, first: Tensor, lr_CS: Tensor,
+        *tensors: Tensor,
+    ) -> Tensor:  # fmt: skip
+        rest = iter(tensors)
+        state = CohortState.of([[next(rest) for _ in range(width)] if there else None for there in present])
+        total_C = torch.zeros_like(lr_CS[:, 0])
+        for k in range(count):
+            batch = make_batch(light.on(x, y), rows_CSB[:, k], weight_CSB[:, k], key_C, first + k)
+            total_C = total_C + sgd_step(program, state, batch, light.recipe, lr_CS[:, k])
+        return total_C
+
+    return steps
+
+
+def trace_steps(program: Program, like: CohortState, plan: StepPlan, count: int) -> Steps:
+    """The traced steps, or the plain ones where tracing fails."""
+    plain = plain_steps(program, like, plan, count)
+    size, batch = like.params[0].shape[0], plan.rows_CSB.shape[2]
+    # Tracing runs the steps: they run on copies, on the first sample, at rate 0.
+    rows_CSB = torch.zeros(size, count, batch, dtype=torch.int64)
+    weight_CSB = torch.zeros(size, count, batch, dtype=plan.x.dtype)
+    example = (plan.x, plan.y, rows_CSB, weight_CSB, plan.key_C[:size], torch.tensor(0), weight_CSB[:, :, 0])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            traced: Steps = torch.jit.trace(  # type: ignore[no-untyped-call]
+                plain, (*example, *[t.clone() for t in flat(like)]), check_trace=False
+            )
+    except Exception:  # the tracer raises RuntimeError and others for what it does not know
+        return plain
+    return traced

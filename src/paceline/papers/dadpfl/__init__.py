@@ -1,0 +1,1 @@
+"""DA-DPFL, TNNLS."""

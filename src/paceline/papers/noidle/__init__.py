@@ -1,0 +1,1 @@
+"""No One Idles, ICML 2023."""

@@ -1,0 +1,164 @@
+"""P-FedAvg (ToN 2022), Figure 7: time to an accuracy on five topologies, over capacities of links and of servers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paceline.papers.pfedavg.scenes import (
+    MEASURES,
+    NOTE,
+    TIME_NOTE,
+    Scene,
+    above,
+    arrivals,
+    first_round,
+    network,
+    of_case,
+    round_times,
+    scenes,
+    tuned,
+)
+from paceline.papers.pfedavg.trained import ORDER, topologies, train_variants
+from paceline.papers.pictures import new_figure, plain
+from paceline.papers.result import Reproduction, Request, Row
+from paceline.papers.trials import Column, Finished, Laboratory, computed
+from paceline.statistics import ratio_interval
+
+CAPACITIES = (1, 3, 10, 30, 100)
+KINDS = {"edge": "links", "node": "servers"}
+NEAR = 1.05
+"""Times within 5 % of the best count as the best."""
+MOST = 0.8
+"""The share of cases that "almost all" means."""
+
+Times = dict[tuple[str, int], dict[str, dict[int, float]]]
+"""By kind and Mbit/s, then by topology, the seconds of each seed that arrived."""
+
+
+def fig7(request: Request) -> Reproduction:
+    """PF-T4: the torus is nearly always best; complete is good where links are the limit; barbell is worst."""
+    variants = topologies()
+    with Laboratory(request) as laboratory:
+        chosen, rows = tuned(laboratory, scenes(request, ("mnist",)))
+        found = train_variants(laboratory, chosen, variants, request.seeds, ("paper",))  # as for Figure 4
+        calls = laboratory.calls()
+    panels: dict[str, Times] = {}
+    for scene in chosen:
+        runs = {one.name: of_case(found, f"{scene.data}-paper-{one.name}") for one in variants}
+        clocks = _clocks(scene, runs, _last_needed(runs, scene.target))
+        for what, measure in MEASURES.items():
+            where = f"{scene.data}, {what}, {100 * scene.target:g} %"
+            panels[where] = {
+                key: {name: arrivals([*zip(runs[name], here[name], strict=True)], measure, scene.target)
+                      for name in runs}
+                for key, here in clocks.items()
+            }  # fmt: skip
+            rows += capacity_rows(where, panels[where])
+    return computed(calls, rows=rows, note=f"{CAPACITY_NOTE}{NOTE}", figure=lambda: _draw_capacities(panels))
+
+
+def _last_needed(runs: Mapping[str, Sequence[Finished]], target: float) -> int:
+    """The last round at which somebody arrives."""
+    all_runs = [run for those in runs.values() for run in those]
+    return max(first_round(run, measure, target) or 1 for run in all_runs for measure in MEASURES.values())
+
+
+def _clocks(
+    scene: Scene, runs: Mapping[str, Sequence[Finished]], rounds: int
+) -> dict[tuple[str, int], dict[str, list[Column]]]:
+    return {
+        (kind, mbps): {
+            name: round_times(
+                [run.trial for run in those],
+                *scene.timed,
+                *network(f"{kind}:{mbps}", scene.milliseconds),
+                rounds=rounds,
+            )
+            for name, those in runs.items()
+        }
+        for kind in KINDS
+        for mbps in CAPACITIES
+    }
+
+
+def capacity_rows(where: str, times: Times) -> list[Row]:
+    """The mean times of every case, then what the paper says of them."""
+    means = {key: _means(here) for key, here in times.items()}
+    rows = [
+        Row(
+            f"{where}: {KINDS[kind]} of {mbps} Mbit/s",
+            None,
+            ", ".join(f"{name} {value:.3g}" for name, value in here.items()),
+            "s",
+        )
+        for (kind, mbps), here in means.items()
+    ]
+    if any(np.isinf(min(here.values())) for here in means.values()):
+        return [*rows, Row(f"{where}: claims", None, "no topology arrived with all seeds", "", None)]
+    near = [here["torus"] <= NEAR * min(here.values()) for here in means.values()]
+    ranks = {name: float(np.mean([_rank(here, name) for here in means.values()])) for name in ORDER}
+    worst = [max(here, key=lambda name: here[name]) == "barbell" for here in means.values()]
+    edge = [here["complete"] <= NEAR * min(here.values()) for (kind, _), here in means.items() if kind == "edge"]
+    tight = times["node", min(mbps for kind, mbps in times if kind == "node")]
+    listed = ", ".join(f"{name} {rank:.1f}" for name, rank in ranks.items())
+    return [
+        *rows,
+        Row(f"{where}: mean rank", "torus first", listed, "", min(ranks, key=lambda name: ranks[name]) == "torus"),
+        _share_row(f"{where}: torus within 5 % of the best", near),
+        _share_row(f"{where}: complete within 5 % of the best, links limited", edge),
+        _slower_row(f"{where}: time of complete / torus, slowest servers", tight["complete"], tight["torus"]),
+        _share_row(f"{where}: barbell slowest", worst),
+    ]
+
+
+def _means(times: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
+    """Over the seeds; infinite where not all of them arrived, since those that did were the fast ones."""
+    tried = max(len(those) for those in times.values())
+    return {
+        name: float(np.mean([*those.values()])) if those and len(those) == tried else math.inf
+        for name, those in times.items()
+    }
+
+
+def _rank(times: Mapping[str, float], name: str) -> float:
+    """1 is the fastest; those that are equal share the mean of their ranks."""
+    here = times[name]
+    return 1 + sum(time < here for time in times.values()) + (sum(time == here for time in times.values()) - 1) / 2
+
+
+def _share_row(name: str, cases: Sequence[bool]) -> Row:
+    share = sum(cases) / len(cases)
+    return Row(
+        name, "almost all", f"{sum(cases)} of {len(cases)} cases", "", share >= MOST, f"ok: {MOST:.0%} or more"
+    )
+
+
+def _slower_row(name: str, one: Mapping[int, float], other: Mapping[int, float]) -> Row:
+    both = sorted(set(one) & set(other))
+    ratio = ratio_interval([one[seed] for seed in both], [other[seed] for seed in both])
+    return Row(name, "above 1", str(ratio), "", above(ratio, 1.0))
+
+
+def _draw_capacities(panels: Mapping[str, Times]) -> Any:
+    figure = new_figure((9.0, 3.4 * len(panels) + 0.4), "P-FedAvg, Figure 7: time to an accuracy over capacities")
+    axes = figure.subplots(len(panels), 2, squeeze=False, sharey="row")
+    for row, (where, times) in zip(axes, panels.items(), strict=True):
+        for ax, (kind, limited) in zip(row, KINDS.items(), strict=True):
+            for place, name in enumerate(ORDER):
+                y = [_means(times[kind, mbps])[name] for mbps in CAPACITIES]
+                ax.plot(CAPACITIES, y, "o-", color=f"C{place}", markersize=3, label=name)
+            ax.set(xscale="log", yscale="log", xlabel=f"capacity of {limited} / Mbit/s", ylabel="virtual time / s")
+            ax.set_title(where, loc="left", fontsize=9)
+            plain(ax)
+    axes[0, 1].legend(frameon=False, fontsize=8)
+    return figure
+
+
+CAPACITY_NOTE = TIME_NOTE + (
+    "average and servers: as in Figure 4, and of its runs. Ranks and shares are of mean times, over 2 kinds of"
+    " network and 5 capacities. "
+)

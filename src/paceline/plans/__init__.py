@@ -1,0 +1,1 @@
+"""Advice without training: how many, in which order, linked how."""

@@ -1,0 +1,393 @@
+"""How many servers, and linked how: time, traffic and consensus of P-FedAvg, candidate by candidate.
+
+A round's time is given twice. The closed form is PF-10 with models counted both ways, as Table III does: 2 K_i s/b
+at the server, s/up + s/down on the client's own link, the longest local training, and T of Eq. 18 between servers,
+one after the other. The simulation runs the shipped P-FedAvg on links that are shared fairly. There a transfer is as
+fast as the slower of server and client instead of taking both times, and servers wait for their neighbours only, so
+it is usually shorter than the formula.
+
+How many rounds are needed is estimated from Theorem 2, whose terms with E²G² are in proportion to
+128/p² + 64/p + sum 4/(M² K_i). With g for that, divided by its value at p = 1 and with the clients that were asked
+for, a candidate needs 1 - drift + drift g times the rounds of FedAvg. The theorem is an upper bound, and drift, the
+share of the error that these terms have at p = 1, depends on data and recipe: it is the user's guess. So the range of
+drift in which a recommendation holds is given with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import networkx as nx
+
+from paceline.algorithms.structure import expected_maximum
+from paceline.errors import SettingError, nearest
+from paceline.system.fleet import FleetSettings
+from paceline.system.traces import BYTES_PER_MBIT
+from paceline.topology import WEIGHTINGS, Graph, make_mixing, parse_graph
+from paceline.topology.graphs import KINDS
+
+ONE = "one server"
+TOPOLOGIES = ("complete", "torus", "ring", "tree", "hypercube", "star")
+SERVERS = (1, 4, 9, 16, 25)
+MOST_SERVERS = 100
+MOST_TRANSFERS = {False: 2000, True: 800}
+"""A round with more is not simulated, with all visits alike and with a spread: it would take many seconds."""
+TIE = 1e-3
+"""Scores nearer to one another, as a share, are taken for equal."""
+SMALL = 64
+"""Graphs up to so many nodes are looked at for being the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """Clients, a model, and what moves it; rates in Mbit/s, infinity where unlimited."""
+
+    clients: int = 1000
+    participants: int = 36
+    """Clients of a round, at all servers together."""
+    megabits: float = 13.0
+    """s, the size of a model; PF's MLP."""
+    client_up: float = 10.0
+    client_down: float = 10.0
+    server: float = 100.0
+    """b, which a server's clients share, each way."""
+    node: float = 100.0
+    """B, which a server's links to other servers share, each way."""
+    link: float = 820.0
+    """A, of one link between two servers, each way."""
+    compute: float = 1.0
+    """Mean seconds of a visit's training."""
+    spread: float = 0.0
+    """Its standard deviation from visit to visit, as a share of it."""
+    weights: str = "optimal"
+    drift: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.participants < 1 or self.clients < self.participants:
+            raise SettingError(
+                f"{self.participants} participants of {self.clients} clients; give 1 or more, and at most all clients"
+            )
+        for name in ("megabits", "compute"):
+            if not 0 < (value := getattr(self, name)) < math.inf:
+                raise SettingError(f"{name} is {value:g}; give a number above 0")
+        for name in ("client_up", "client_down", "server", "node", "link"):
+            if not (value := getattr(self, name)) > 0 or (value == math.inf and name.startswith("client")):
+                raise SettingError(f"{name} is {value:g}; give a rate in Mbit/s above 0")
+        if not 0 <= self.spread <= 0.5:
+            raise SettingError(f"spread is {self.spread:g}; give a share of the seconds of a visit, from 0 to 0.5")
+        if not 0 <= self.drift <= 1:
+            raise SettingError(f"drift is {self.drift:g}; give a share from 0 to 1")
+        if self.weights not in WEIGHTINGS:
+            raise SettingError(f"weights are {self.weights!r}; {nearest(self.weights, WEIGHTINGS)}")
+
+    def fleet(self) -> FleetSettings:
+        """The same for a simulation."""
+        node, link = math.isfinite(self.node), math.isfinite(self.link)
+        backbone = f"rate:{self.node!r},{self.link!r}" if node and link else "free"
+        if node != link:
+            backbone = f"node:{self.node!r}" if node else f"edge:{self.link!r}"
+        return FleetSettings(
+            times=f"constant:{self.compute!r}",
+            jitter=self.spread,
+            links=f"rate:{self.client_up!r},{self.client_down!r}",
+            server_mbps=self.server if math.isfinite(self.server) else None,
+            sharing="fair",
+            backbone=backbone,
+        )
+
+
+# -- formulas -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a round's closed form adds up, in seconds (PF-10)."""
+
+    server: float
+    """2 K_i Y¹: the models of all its clients through one server, down and up."""
+    clients: float
+    """Y²: one model over a client's own link, down and up."""
+    training: float
+    """The longest of all visits: E Z_(K) of PF-11."""
+    backbone: float
+    """T of Eq. 18, on the slowest link between servers."""
+    nodes: bool
+    """Whether that is slow because of the rate of a server, and not of the link."""
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.server + self.clients + self.training + self.backbone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """Some servers on a graph."""
+
+    name: str
+    graph: Graph
+    each: int
+    """K_i, clients of each server in a round."""
+    p: float
+    parts: Parts
+    peak_bytes: float
+    total_bytes: float
+    rounds_factor: float
+    """Rounds that it needs for as many of FedAvg; see above."""
+    growth: float
+    """By how much that grows with drift: g - 1."""
+    time_simulated: float | None = None
+    time_error: float = 0.0
+    """Standard error of that, in seconds."""
+    by_formula: bool = False
+    """Whether it is judged by the formula: some candidate was not simulated, and all must be judged alike."""
+
+    @property
+    def servers(self) -> int:
+        """M."""
+        return self.graph.nodes
+
+    @property
+    def clients(self) -> int:
+        """Clients of a round, at all servers together."""
+        return self.servers * self.each
+
+    @property
+    def degree(self) -> int:
+        """Neighbours of the server that has most."""
+        return max(self.graph.degrees)
+
+    @property
+    def time_closed_form(self) -> float:
+        """Seconds of a round by PF-10."""
+        return self.parts.seconds
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a round: the time by which it is judged."""
+        return self.parts.seconds if self.by_formula or self.time_simulated is None else self.time_simulated
+
+    @property
+    def score(self) -> float:
+        """Seconds for as much progress as one round of FedAvg brings; the lowest is best."""
+        return self.seconds * self.rounds_factor
+
+
+def slowest_link(graph: Graph, demand: Demand) -> tuple[float, bool]:
+    """The largest T_ii' of Eq. 18, and whether a server's own rate is the reason."""
+    if not graph.edges:
+        return 0.0, False
+    # All links and all servers are alike but for their degrees, so the busiest server has the slowest link.
+    share = demand.node / max(graph.degrees)
+    return demand.megabits / min(share, demand.link), share < demand.link
+
+
+def closed_form(graph: Graph, each: int, demand: Demand) -> Parts:
+    """PF-10 for a graph whose servers have so many clients each."""
+    backbone, nodes = slowest_link(graph, demand)
+    longest = 1.0 + demand.spread * expected_maximum(graph.nodes * each)
+    return Parts(
+        server=2 * each * demand.megabits / demand.server,
+        clients=demand.megabits / demand.client_up + demand.megabits / demand.client_down,
+        training=demand.compute * longest,
+        backbone=backbone,
+        nodes=nodes,
+    )
+
+
+def traffic(graph: Graph, each: int, size: float) -> tuple[float, float]:
+    """PF-9: bytes through the busiest server and bytes in all, of one round."""
+    peak = 2 * (each + max(graph.degrees)) * size
+    return peak, 2 * (graph.nodes * each + len(graph.edges)) * size
+
+
+def error_growth(p: float, clients: int, participants: int) -> float:
+    """g - 1: how much larger Theorem 2's E²G² terms are than at p = 1 with the clients asked for."""
+    return (128 / p**2 + 64 / p + 4 / clients) / (128 + 64 + 4 / participants) - 1
+
+
+# -- candidates ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A candidate that is none, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All candidates, the best first."""
+
+    demand: Demand
+    candidates: tuple[Candidate, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def best(self) -> Candidate:
+        """The one to choose."""
+        return self.candidates[0]
+
+    @property
+    def one(self) -> Candidate:
+        """FedAvg."""
+        return next(one for one in self.candidates if one.servers == 1)
+
+
+def plan_servers(
+    demand: Demand,
+    topologies: Sequence[str] = TOPOLOGIES,
+    servers: Sequence[int] = SERVERS,
+    *,
+    simulate: bool = True,
+) -> Plan:
+    """Judge every topology with every number of servers, and one server alone."""
+    found: list[Candidate] = [_candidate(ONE, parse_graph("complete:1"), demand)]
+    skipped: list[Skipped] = []
+    for name, make in _asked(topologies, servers):
+        try:
+            graph = make()
+            if graph.nodes == 1:
+                continue
+            _refuse(graph, found, demand)
+            found.append(_candidate(name, graph, demand))
+        except SettingError as problem:
+            skipped.append(Skipped(name, str(problem)))
+    if skipped and len(found) == 1:
+        reasons = "; ".join(f"{one.name}: {one.reason}" for one in skipped)
+        raise SettingError(f"no candidate is left but one server; {reasons}")
+    if simulate:
+        found = _simulated(found, demand)
+    return Plan(demand=demand, candidates=_ranked(found), skipped=tuple(skipped))
+
+
+def _ranked(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The lowest score first; where several are as good as that, the one that moves fewest bytes."""
+    order = sorted(found, key=lambda one: one.score)
+    ties = [one for one in order if one.score <= order[0].score * (1 + TIE)]
+    best = min(ties, key=lambda one: one.total_bytes)
+    return best, *(one for one in order if one is not best)
+
+
+def _asked(topologies: Sequence[str], servers: Sequence[int]) -> Iterator[tuple[str, Callable[[], Graph]]]:
+    """Names of candidates and how to make their graphs: families in every number, whole words as they are."""
+    for count in servers:
+        if not 1 <= count <= MOST_SERVERS:
+            raise SettingError(f"servers is {count}; give numbers from 1 to {MOST_SERVERS}")
+    words = list(dict.fromkeys(topologies))
+    families = [word for word in words if word in SIZED]
+    for count in dict.fromkeys(servers):
+        for family in families if count > 1 else ():
+            name = SIZED[family](count)
+            yield name or f"{family} of {count}", partial(_of_family, name, family)
+    for word in words:
+        if word not in SIZED:
+            _known(word)
+            yield word, partial(_small, word)
+
+
+def _known(word: str) -> None:
+    """Refuse what is no topology at all: one that is impossible is left out, one that is misspelt is not."""
+    if word in KINDS:
+        raise SettingError(f"the topology {word!r} needs numbers of its own, as in {KINDS[word].example}")
+    if ":" not in word and not Path(word).expanduser().is_file():
+        raise SettingError(f"the topology {word!r} is neither known nor a file; {nearest(word, (*SIZED, *KINDS))}")
+    if word.partition(":")[0] not in KINDS:
+        parse_graph(word)
+
+
+def _of_family(name: str, family: str) -> Graph:
+    if not name:
+        raise SettingError(LACKING[family])
+    return parse_graph(name)
+
+
+def _small(word: str) -> Graph:
+    graph = parse_graph(word)
+    if graph.nodes > MOST_SERVERS:
+        raise SettingError(f"{graph.nodes} servers; at most {MOST_SERVERS} are compared")
+    return graph
+
+
+def _torus(count: int) -> str:
+    """The torus that is nearest to a square."""
+    rows = next((r for r in range(math.isqrt(count), 2, -1) if count % r == 0), None)
+    return f"torus:{rows}x{count // rows}" if rows else ""
+
+
+SIZED: dict[str, Callable[[int], str]] = {
+    "complete": lambda count: f"complete:{count}",
+    "torus": _torus,
+    "ring": lambda count: f"ring:{count}",
+    "tree": lambda count: f"tree:{count}",
+    "hypercube": lambda count: "" if count & (count - 1) else f"hypercube:{count.bit_length() - 1}",
+    "star": lambda count: f"star:{count}",
+    "barbell": lambda count: f"barbell:{count // 3},{count - 2 * (count // 3)}" if count >= 6 else "",
+}
+"""Families of which there is one for a number of servers; an empty word where there is none."""
+LACKING = {
+    "torus": "a torus has 3 rows or more and 3 columns or more",
+    "hypercube": "a hypercube has 2, 4, 8, 16, ... servers",
+    "barbell": "a barbell has 6 servers or more",
+}
+
+
+def _each(graph: Graph, demand: Demand) -> int:
+    """K_i: as many at every server, and at least those asked for in all."""
+    return math.ceil(demand.participants / graph.nodes)
+
+
+def _refuse(graph: Graph, found: Sequence[Candidate], demand: Demand) -> None:
+    each, fewest = _each(graph, demand), demand.clients // graph.nodes
+    if each > fewest:
+        raise SettingError(f"{demand.clients} clients leave {fewest} to some server, which needs {each} a round")
+    for other in found:
+        if _same(graph, other.graph):
+            raise SettingError(f"the same graph as {other.name}")
+
+
+def _same(one: Graph, other: Graph) -> bool:
+    if one.nodes != other.nodes or sorted(one.degrees) != sorted(other.degrees):
+        return False
+    return one.edges == other.edges or (one.nodes <= SMALL and nx.is_isomorphic(one.networkx(), other.networkx()))
+
+
+def _candidate(name: str, graph: Graph, demand: Demand) -> Candidate:
+    each = _each(graph, demand)
+    p = 1.0 if graph.nodes == 1 else make_mixing(graph, demand.weights).p
+    peak, total = traffic(graph, each, demand.megabits * BYTES_PER_MBIT)
+    growth = error_growth(p, graph.nodes * each, demand.participants)
+    return Candidate(
+        name=name,
+        graph=graph,
+        each=each,
+        p=p,
+        parts=closed_form(graph, each, demand),
+        peak_bytes=peak,
+        total_bytes=total,
+        rounds_factor=1 + demand.drift * growth,
+        growth=growth,
+    )
+
+
+def _simulated(found: Sequence[Candidate], demand: Demand) -> list[Candidate]:
+    # The formulas need no torch; who wants nothing else should not wait for it.
+    from paceline.plans.servers_dry import measure
+
+    size, fleet = demand.megabits * BYTES_PER_MBIT, demand.fleet()
+    seen: list[Candidate] = []
+    for one in found:
+        if 2 * (one.clients + len(one.graph.edges)) > MOST_TRANSFERS[demand.spread > 0]:
+            seen.append(one)
+            continue
+        told = measure(one.graph, one.each, size, fleet)
+        one = replace(one, time_simulated=told.seconds, time_error=told.error)
+        seen.append(replace(one, peak_bytes=told.peak_bytes, total_bytes=told.total_bytes))
+    formula = any(one.time_simulated is None for one in seen)
+    return [replace(one, by_formula=formula) for one in seen]

@@ -1,0 +1,98 @@
+"""Several runs, one executor: every run goes on until it needs a value, then all they need is computed together."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from paceline.errors import PacelineError
+from paceline.learn.cohort.trainer import CohortTrainer
+from paceline.learn.executor import Executor
+from paceline.learn.graph import Model, Promise
+from paceline.learn.job import Trainer
+from paceline.learn.reference import ReferenceTrainer
+from paceline.runs.run import Run, wrapped
+from paceline.runs.settings import ExecutorSettings
+
+
+def make_executor(settings: ExecutorSettings) -> Executor:
+    """The executor these settings ask for."""
+    trainer: Trainer
+    if settings.name == "reference":
+        trainer = ReferenceTrainer()
+    else:
+        device = settings.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        trainer = CohortTrainer(device, settings.cohort, settings.threads)
+    return Executor(trainer)
+
+
+def _wanted(runs: Sequence[Run]) -> tuple[list[Model], list[Promise[Any]]]:
+    """What all of them need; a function of its own, because a loop's last names would hold on to models."""
+    models: list[Model] = []
+    promises: list[Promise[Any]] = []
+    for run in runs:
+        some, asked = run.learner.wanted()
+        models += some
+        promises += asked
+    return models, promises
+
+
+def _given_away(models: list[Model]) -> Iterator[Model]:
+    """One after the other, held no longer: a trained model must not outlive the average that it went into."""
+    models.reverse()
+    while models:
+        yield models.pop()
+
+
+def _learn(runs: Sequence[Run], executor: Executor) -> Mapping[object, PacelineError]:
+    """Compute what these runs need, together; returns whose learning failed or diverged."""
+    models, promises = _wanted(runs)
+    if not models and not promises:
+        return {}
+    try:
+        return executor.run(_given_away(models), promises)
+    except Exception as problem:
+        if len(runs) == 1:
+            return {runs[0].learner: _failed(runs[0], problem)}
+    # One of them cannot be computed: each by itself, and only that one fails.
+    found: dict[object, PacelineError] = {}
+    for run in runs:
+        found |= _learn([run], executor)
+    return found
+
+
+def _failed(run: Run, problem: Exception) -> PacelineError:
+    if isinstance(problem, PacelineError):
+        return problem
+    return wrapped(problem, f"learning failed at t={run.world.now():g} s")
+
+
+def drive(runs: Sequence[Run], executor: Executor) -> None:
+    """Take all runs to their ends; failures stay with their runs. Files are complete even if interrupted."""
+    active = list(runs)
+    # Tasks, futures and nodes die by reference count; the collector would only walk over them again and again.
+    gc.freeze()
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        while active:
+            for run in active:
+                run.advance()
+            failed = _learn(active, executor)
+            for run in active:
+                run.settle(failed.get(run.learner))
+                if run.done:
+                    run.close()
+            active = [run for run in active if not run.done]
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+        for run in active:  # only after an interruption
+            run.failure = run.failure or sys.exception()
+            run.close()

@@ -1,0 +1,160 @@
+"""Several algorithms and seeds in one process: what ``paceline run`` and ``paceline compare`` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from paceline.algorithms.base import Traits
+from paceline.algorithms.registry import algorithm_named
+from paceline.config import Tree
+from paceline.errors import SettingError
+from paceline.learn.executor import Statistics
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.local import make_local_run
+from paceline.runs.making import make_run
+from paceline.runs.recorder import Row
+from paceline.runs.replay import ALONE
+from paceline.runs.run import Run
+from paceline.runs.settings import Settings, make_settings
+from paceline.runs.until import Until
+from paceline.system.failures import parse_failures
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A comparison, ready to run."""
+
+    settings: tuple[Settings, ...]
+    until: Until = field(default_factory=Until)
+    dry: bool = False
+    out: Path | None = None
+    keep_spans: bool = True
+    check_places: bool = False
+    """Whether a model that is used where it was never sent is an error."""
+    workers: int | None = None
+    """With these many processes of this machine instead of a simulation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The runs of a comparison, ended."""
+
+    runs: tuple[Run, ...]
+    statistics: Statistics
+
+    @property
+    def failures(self) -> list[Run]:
+        """Runs that did not end well."""
+        return [run for run in self.runs if run.failure is not None]
+
+
+def plan(
+    names: Sequence[str],
+    *,
+    overrides: Sequence[str] = (),
+    file: Tree | None = None,
+    seeds: int = 1,
+    until: Until | None = None,
+    dry: bool = False,
+    out: Path | None = None,
+    keep_spans: bool = True,
+    check_places: bool = False,
+    workers: int | None = None,
+) -> Experiment:
+    """Every algorithm with every seed; all settings are checked before anything starts."""
+    if seeds < 1:
+        raise SettingError(f"--seeds is {seeds}; it must be 1 or more")
+    if len(set(names)) < len(names):
+        raise SettingError(f"an algorithm is named twice in {' '.join(names)}; name each once")
+    until = until or Until()
+    if dry and until.learned:
+        raise SettingError("a dry run learns nothing, so it cannot stop at an accuracy; use --until time=SECONDS")
+    if held := max(algorithm_named(name).public for name in names):
+        # One of them needs data at its server: all then learn from the same rest.
+        file = {"public": held, **(file or {})}
+    first = [make_settings(name, overrides, file) for name in names]
+    _check_failures(first)
+    settings = tuple(replace(one, seed=one.seed + k) for one in first for k in range(seeds))
+    if workers is not None and (dry or len(settings) > 1):
+        raise SettingError(
+            "--world local runs one algorithm with one seed, and really: leave out --seeds and --dry-run"
+        )
+    return Experiment(
+        settings=settings,
+        until=until,
+        dry=dry,
+        out=out,
+        keep_spans=keep_spans,
+        check_places=check_places,
+        workers=workers,
+    )
+
+
+def _check_failures(compared: Sequence[Settings]) -> None:
+    """Refuse failures of servers and links that none of these algorithms has."""
+    failures = parse_failures(compared[0].fleet.failures, seed=0)
+    parties: dict[str, Traits] = {one.name: one.algorithm.traits(one.clients) for one in compared}
+    for site in failures.servers:
+        if all(-site > traits.servers for traits in parties.values()):
+            there = ", ".join(f"{name} has {traits.servers or 'none'}" for name, traits in parties.items())
+            raise SettingError(f"fleet.failures names server {-site}, but of servers {there}")
+    for low, high in failures.links:
+        if all(traits.links is not None and (-high, -low) not in traits.links for traits in parties.values()):
+            there = ", ".join(f"{name} has {_listed(traits.links or ())}" for name, traits in parties.items())
+            raise SettingError(f"fleet.failures names the link {-high}-{-low}, but of links between servers {there}")
+
+
+def _listed(links: Collection[tuple[int, int]]) -> str:
+    names = [f"{i}-{j}" for i, j in sorted(links)]
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else "none"
+
+
+def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = None) -> Outcome:
+    """Run all of it together."""
+    if experiment.workers is not None:
+        return _perform_locally(experiment, experiment.workers, on_row)
+    executor = make_executor(experiment.settings[0].executor)
+    several = len(experiment.settings) > 1
+    runs = []
+    for settings in experiment.settings:
+        directory = experiment.out
+        if directory is not None and several:
+            directory = directory / f"{settings.name}-seed{settings.seed}"
+        runs.append(
+            make_run(
+                settings,
+                until=experiment.until,
+                dry=experiment.dry,
+                directory=directory,
+                keep_spans=experiment.keep_spans,
+                on_row=on_row,
+                check_places=experiment.check_places,
+            )
+        )
+    for run in runs if not experiment.dry else ():
+        for space in run.problem.spaces:
+            executor.trainer.prepare(space)
+    # Everything is checked: only now are directories made.
+    for run in runs:
+        run.start()
+    drive(runs, executor)
+    return Outcome(runs=tuple(runs), statistics=executor.statistics)
+
+
+def _perform_locally(
+    experiment: Experiment, workers: int, on_row: Callable[[Run, Row], None] | None = None
+) -> Outcome:
+    """One run on the wall clock; what is scored here is computed as the workers compute."""
+    executor = make_executor(ALONE)
+    run = make_local_run(
+        experiment.settings[0],
+        workers=workers,
+        until=experiment.until,
+        directory=experiment.out,
+        keep_spans=experiment.keep_spans,
+        on_row=on_row,
+    )
+    drive([run], executor)
+    return Outcome(runs=(run,), statistics=executor.statistics)

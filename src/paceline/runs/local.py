@@ -1,0 +1,114 @@
+"""A run on the wall clock, and the same run again from its journal."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from paceline.clock import WallClock, make_loop
+from paceline.errors import SettingError
+from paceline.ledger import Ledger
+from paceline.runs.making import prepared
+from paceline.runs.recorder import Row, describe
+from paceline.runs.run import Run
+from paceline.runs.settings import Settings
+from paceline.runs.until import Until
+from paceline.system import FleetSettings
+from paceline.worlds.absence import parse_absence
+from paceline.worlds.learner import Learner, flush_limit
+from paceline.worlds.local.hands import WorkerHands
+from paceline.worlds.local.journal import Entry, Journal, read_journal
+from paceline.worlds.local.machines import WallMachines
+from paceline.worlds.local.presence import GRACE, WallPresence
+from paceline.worlds.local.recorded import RecordedHands, repeat_presence
+from paceline.worlds.local.workers import Workers
+from paceline.worlds.places import CheckedMachines
+from paceline.worlds.stage import Stage
+
+JOURNAL = "journal.jsonl"
+
+
+def make_local_run(
+    settings: Settings,
+    *,
+    workers: int,
+    until: Until | None = None,
+    directory: Path | None = None,
+    keep_spans: bool = True,
+    on_row: Callable[[Run, Row], None] | None = None,
+    grace: float = GRACE,
+) -> Run:
+    """A run whose devices are processes of this machine; they are started here, and end with the run."""
+    _check(settings, workers)
+    settings, traits, problem = prepared(settings)
+    clock = WallClock()
+    loop = make_loop(clock)
+    ledger, journal = Ledger(keep=keep_spans), Journal()
+    presence = WallPresence(loop, settings.clients, parse_absence(settings.absence), grace)
+    learner = Learner(loop, problem, settings.seed)
+    folder = tempfile.TemporaryDirectory(prefix="paceline-")
+    started = Workers(
+        clock, describe(settings), settings.clients, workers, Path(folder.name), _noted(journal, presence)
+    )
+    started.wait()
+    hands = WorkerHands(loop, clock, learner, started, presence)
+    machines = WallMachines(loop, settings.clients, hands, presence, ledger, journal)
+    run = Run(
+        settings, traits, _stage(machines, learner, ledger), until=until, directory=directory,
+        keep_spans=keep_spans, on_row=on_row, keeps_model=True,
+    )  # fmt: skip
+    run.on_start = lambda: _begin(clock, journal, directory)
+    run.on_close = folder.cleanup
+    return run
+
+
+def make_replay(settings: Settings, directory: Path, until: Until) -> tuple[Run, RecordedHands]:
+    """The run in a directory again, in a simulation: with its durations and absences."""
+    settings, traits, problem = prepared(settings)
+    entries = read_journal(directory / JOURNAL)
+    loop, ledger = make_loop(), Ledger(keep=False)
+    presence = WallPresence(loop, settings.clients, parse_absence(settings.absence))
+    repeat_presence(loop, presence, entries)
+    learner = Learner(loop, problem, settings.seed, flush=flush_limit(settings, traits, problem))
+    hands = RecordedHands(loop, learner, entries)
+    machines = WallMachines(loop, settings.clients, hands, presence, ledger, Journal())
+    stage = _stage(machines, learner, ledger)
+    return Run(settings, traits, stage, until=until, keep_spans=False, keeps_model=True), hands
+
+
+def _stage(machines: WallMachines, learner: Learner, ledger: Ledger) -> Stage:
+    stage = Stage(CheckedMachines(machines), learner, ledger, machines.diary)
+    machines.presence.on_absence = stage.note
+    return stage
+
+
+def _begin(clock: WallClock, journal: Journal, directory: Path | None) -> None:
+    if directory is not None:
+        journal.open(directory / JOURNAL)
+    clock.restart()
+
+
+def _noted(journal: Journal, presence: WallPresence) -> Callable[[int, bool], None]:
+    """Devices that come and go go into the journal."""
+
+    def change(client: int, online: bool) -> None:
+        presence.change(client, online)
+        journal.add(Entry(what="online" if online else "offline", site=client, end=presence.now()))
+
+    return change
+
+
+def _check(settings: Settings, workers: int) -> None:
+    """Refuse what real processes cannot be told."""
+    if workers < 1:
+        raise SettingError(f"--workers is {workers}; it must be 1 or more")
+    if settings.fleet != FleetSettings():
+        raise SettingError(
+            "fleet settings describe simulated devices, but with --world local devices are processes that take the"
+            " time they take; leave fleet.* out"
+        )
+    if settings.hostile != "none":
+        raise SettingError(f"hostile is {settings.hostile!r}, but devices of --world local are honest; leave it out")
+    if settings.executor.dtype != "float32":
+        raise SettingError("models travel in 4 bytes a number with --world local; use executor.dtype=float32")

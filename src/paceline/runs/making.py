@@ -1,0 +1,102 @@
+"""A run from settings: what cannot be is refused here, before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from paceline.algorithms.base import Traits
+from paceline.errors import SettingError
+from paceline.ledger import Ledger
+from paceline.runs.measured import with_measured_server
+from paceline.runs.recorder import Row
+from paceline.runs.run import Run
+from paceline.runs.settings import OWN, Settings
+from paceline.runs.until import Until
+from paceline.system import build_fleet
+from paceline.worlds.absence import parse_absence
+from paceline.worlds.hostile import parse_hostile
+from paceline.worlds.learner import flush_limit
+from paceline.worlds.problem import Problem, build_problem
+from paceline.worlds.simulation.machines import simulate
+
+
+def make_run(
+    settings: Settings,
+    *,
+    until: Until | None = None,
+    dry: bool = False,
+    directory: Path | None = None,
+    keep_spans: bool = True,
+    on_row: Callable[[Run, Row], None] | None = None,
+    check_places: bool = False,
+) -> Run:
+    """A simulated run, checked and ready to start."""
+    settings, traits, problem = prepared(settings, dry=dry)
+    world = simulate(
+        build_fleet(settings.fleet, settings.clients, settings.seed),
+        problem,
+        settings.seed,
+        Ledger(keep=keep_spans),
+        learning=not dry,
+        adversary=parse_hostile(settings.hostile, settings.clients, settings.seed),
+        absence=parse_absence(settings.absence),
+        flush=flush_limit(settings, traits, problem),
+        check_places=check_places,
+    )
+    return Run(settings, traits, world, until=until, directory=directory, keep_spans=keep_spans, on_row=on_row)
+
+
+def prepared(settings: Settings, *, dry: bool = False) -> tuple[Settings, Traits, Problem]:
+    """Settings with every word resolved, the algorithm's traits, and what is learned."""
+    s = settings
+    s.algorithm.check(s.clients)
+    traits: Traits = s.algorithm.traits(s.clients)
+    s = replace(s, absence=traits.absence if s.absence == OWN else s.absence)
+    parse_absence(s.absence)
+    if dry and traits.observes:
+        raise SettingError(
+            f"a dry run learns nothing, but {s.name} must learn something to know its schedule: leave out"
+            f" --dry-run, or {traits.observes}"
+        )
+    if traits.needs_public and not s.public:
+        raise SettingError(
+            f"{s.name} is to screen or distil at the server, which needs samples there; give it some, as in"
+            " --set public=0.05, or choose another aggregation.rule"
+        )
+    problem = build_problem(
+        dataset=s.dataset,
+        partition=s.partition,
+        clients=s.clients,
+        model=s.model,
+        seed=s.seed,
+        dtype=s.executor.dtype,
+        dry=dry,
+        public=s.public,
+    )
+    if problem.others and not traits.mixes_architectures:
+        raise SettingError(
+            f"model is {s.model!r}, several architectures, but {s.name} averages weights, which must all be of"
+            " one architecture; use feddf, or give one model"
+        )
+    _check_recipe(s, traits, problem)
+    return replace(s, fleet=with_measured_server(s.fleet, problem.space, s.executor.device)), traits, problem
+
+
+def _check_recipe(settings: Settings, traits: Traits, problem: Problem) -> None:
+    """Recipes that this data cannot be trained with."""
+    local = traits.local
+    held = sum(problem.samples(client) for client in range(settings.clients)) if problem.partition is not None else 0
+    if held and local.batch > held:
+        raise SettingError(
+            f"local.batch of {settings.name} is {local.batch}, but all clients together have {held} samples;"
+            " a batch of the largest client's samples is its whole data already"
+        )
+    if local.augment == "crop-flip" and len(problem.space.shape) != 3:
+        shape = problem.space.shape
+        raise SettingError(f"local.augment=crop-flip needs images; a sample of {settings.dataset} has shape {shape}")
+    if local.loss == "squared" and problem.test is not None and not problem.test[1].is_floating_point():
+        raise SettingError(
+            f"local.loss=squared needs numeric targets; {settings.dataset} has classes: use cross_entropy"
+        )

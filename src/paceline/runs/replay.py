@@ -1,0 +1,75 @@
+"""Whether a simulation with the durations of a real run makes the same run of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from paceline.errors import DataError
+from paceline.ledger.weights import read_weights
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.local import make_replay
+from paceline.runs.settings import ExecutorSettings, settings_from
+from paceline.runs.until import Until
+
+ALONE = ExecutorSettings(device="cpu", cohort=1, threads=1)
+"""One client a time in one thread, as the workers compute: the same operations, so the same bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """A run on the wall clock beside its repetition in a simulation."""
+
+    algorithm: str
+    equal: bool
+    """Whether all final weights are equal to the last bit, and all acts began when they did."""
+    max_difference: float
+    """The largest difference between two weights."""
+    simulated_seconds: float
+    recorded_seconds: float
+    rounds: int
+    acts_elsewhere: int
+    """Acts that began at another time than they did then."""
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def replay(directory: Path) -> Replayed:
+    """Run again what was recorded in a directory, and compare."""
+    try:
+        kept = json.loads((directory / "settings.json").read_text(encoding="utf-8"))
+        summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise DataError(f"{directory} holds no finished run: {problem}") from None
+    settings = replace(settings_from(kept), executor=ALONE)
+    run, hands = make_replay(settings, directory, Until(**summary["until"]))
+    drive([run], make_executor(ALONE))
+    if run.failure is not None:
+        raise run.failure
+    then, now = read_weights(directory), run.final
+    difference = _difference(then, now)
+    return Replayed(
+        algorithm=settings.name,
+        equal=difference == 0.0 and not hands.strays,
+        max_difference=difference,
+        simulated_seconds=run.world.now(),
+        recorded_seconds=float(summary["time"]),
+        rounds=run.world.progress,
+        acts_elsewhere=len(hands.strays),
+    )
+
+
+def _difference(then: dict[str, Tensor], now: dict[str, Tensor]) -> float:
+    if then.keys() != now.keys():
+        return float("inf")
+    pairs = [(then[name], now[name].cpu()) for name in then]
+    if all(torch.equal(one, other) for one, other in pairs):
+        return 0.0
+    return max(float((one - other).abs().max()) for one, other in pairs)

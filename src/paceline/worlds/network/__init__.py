@@ -1,0 +1,1 @@
+"""Bytes on their way: links, lanes and shared capacities."""

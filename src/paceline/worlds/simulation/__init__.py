@@ -1,0 +1,1 @@
+"""A world whose durations are drawn, not lived."""

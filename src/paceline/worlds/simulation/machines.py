@@ -1,0 +1,206 @@
+"""Machines on a virtual clock: durations come from ``system``, values are promised by ``learn``.
+
+Every client computes one thing at a time and has one uplink and one downlink, each of which carries one transfer
+at a time; what comes too early queues. A server computes one thing at a time and carries any number of transfers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from paceline.clock import VirtualLoop, make_loop
+from paceline.errors import Dropped, Fruitless
+from paceline.learn.graph import Model, Promise
+from paceline.ledger import Ledger
+from paceline.system import Fleet, Leave
+from paceline.system.failures import Failures
+from paceline.worlds.absence import SKIP, Absence
+from paceline.worlds.diary import Diary
+from paceline.worlds.hostile import NOBODY, Hostile
+from paceline.worlds.learner import Learner
+from paceline.worlds.machines import Task
+from paceline.worlds.network.transfers import Transfers
+from paceline.worlds.places import CheckedMachines
+from paceline.worlds.problem import Problem
+from paceline.worlds.simulation.presence import SimulatedPresence
+from paceline.worlds.stage import Stage
+
+FRUITLESS = 2000
+"""Visits that may be broken off one after the other, in the whole fleet, before none is taken ever to be finished;
+with many clients, so many each."""
+EACH = 20
+
+
+class SimulatedMachines:
+    """Devices, servers and links as a fleet describes them."""
+
+    def __init__(
+        self, loop: VirtualLoop, fleet: Fleet, learner: Learner, ledger: Ledger, absence: Absence = SKIP
+    ) -> None:
+        self.loop = loop
+        self.fleet = fleet
+        self.size = fleet.size
+        self.presence = SimulatedPresence(loop, fleet.availability, absence)
+        self.failures = SimulatedFailures(loop, fleet.failures)
+        self.failing = fleet.failures.server
+        self.shares_links = fleet.network is not None and fleet.network.sharing is not None
+        self.seconds = fleet.compute.mean_seconds
+        self.diary = Diary(ledger, None if self.presence.steady else self.presence.away)
+        self._learner = learner
+        self._ledger = ledger
+        self._transfers = Transfers(loop, fleet, self.presence, ledger, self.diary)
+        self._visits: dict[int, int] = {}
+        self._free: dict[int, float] = {}
+        self._broken_off = 0
+
+    async def visit(self, task: Task) -> tuple[Model, Model | None]:
+        """The client's time passes, the result is a promise; one that leaves may have to do it again when back."""
+        client, steady = task.client, self.presence.steady
+        while True:
+            if not steady or self._free.get(client, 0.0) > self.loop.time():
+                await self._ready(client)
+            start, visit = self.loop.time(), self._visits.get(client, 0)
+            self._visits[client] = visit + 1
+            seconds, joules = self.fleet.compute.cost(client, visit, task.flops)
+            flops = task.flops
+            if task.gradient_share:
+                more = self.fleet.compute.cost(client, visit, task.gradient_flops)
+                seconds += more.seconds * task.gradient_share
+                joules += more.joules * task.gradient_share
+                flops = task.all_flops
+            leave = None if steady else self.presence.leave(client, visit, start, seconds)
+            end = self._free[client] = start + seconds if leave is None else leave.at
+            self.diary.add(client, start, end)
+            found = self._promise(task, visit) if leave is None else None
+            if end > start:
+                await self.loop.at(end)
+            if found is not None:
+                self._ledger.train(client, start, end, task.round, flops, joules)
+                self._broken_off = 0
+                return found
+            assert leave is not None
+            done = (end - start) / seconds if seconds else 1.0
+            self._ledger.train(client, start, end, task.round, flops * done, joules * done, False)
+            await self._left(client, visit, leave)
+
+    async def _left(self, client: int, visit: int, leave: Leave) -> None:
+        """A client has gone in mid-visit: wait until it is back, as long as the rule for absence allows."""
+        if self.presence.resumes(client):
+            self._visits[client] = visit
+        self.presence.left(client, leave.back)
+        self.diary.add(client, leave.at, leave.back)
+        self._count_broken()
+        if leave.back == math.inf or not self.presence.absence.patience:
+            raise Dropped(client, leave.at, leave.back)
+        await self.presence.sleep(client, leave.at, leave.back)
+
+    async def _ready(self, client: int) -> None:
+        """Until the client is there and has nothing else to do."""
+        while True:
+            while (free := self._free.get(client, 0.0)) > self.loop.time():
+                await self.loop.at(free)
+            try:
+                await self.presence.attend(client)
+            except Dropped:
+                self._count_broken()
+                raise
+            if self._free.get(client, 0.0) <= self.loop.time():  # else somebody else came first
+                return
+
+    def _promise(self, task: Task, visit: int) -> tuple[Model, Model | None]:
+        trained = self._learner.visit(task.act, task.client, visit, task.model, task.recipe, task.round, task.extras)
+        if task.gradient_at is None:
+            return trained, None
+        point = task.gradient_at(trained)
+        return trained, self._learner.gradient(task.client, visit, point, task.recipe, task.round)
+
+    def _count_broken(self) -> None:
+        """A run in which no visit can finish says so and ends."""
+        self._broken_off += 1
+        if self._broken_off >= max(FRUITLESS, EACH * self.size):
+            raise Fruitless(
+                f"no visit can be finished: the last {self._broken_off:,} were all broken off, because devices were"
+                f" away or left in the middle; now t={self.loop.time():g} s. Let devices stay longer"
+                " (fleet.availability), or give them less to do (local.steps, fleet.times)"
+            )
+
+    async def carry(
+        self, models: Sequence[Model], source: int, target: int, round: int, *, waits: bool
+    ) -> Sequence[Model]:
+        """Over the links of both ends."""
+        size = models[0].nbytes if len(models) == 1 else sum(model.nbytes for model in models)
+        await self._transfers.carry(source, target, size, round, waits=waits)
+        return models
+
+    async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
+        """A job at a server; the model is a promise already."""
+        now = self.loop.time()
+        start = max(now, self._free.get(site, 0.0))
+        seconds, joules = self.fleet.work(flops)
+        failing = self.fleet.failures.server(site)
+        end = self._free[site] = max(now, min(start + seconds, failing))
+        self.diary.add(site, start, end)
+        if end > now:
+            await self.loop.at(end)
+        share = (end - start) / seconds if end == failing and seconds else 1.0
+        if end > start or end < failing:
+            self._ledger.work(site, start, end, round, flops * share, joules * share)
+        if end >= failing:
+            raise Dropped(site, end, reason="failed")
+        return model
+
+    def read(self, promise: Promise[Any]) -> None:
+        """Whoever reads in a simulation has everything at hand."""
+
+    def bring(self, models: Sequence[Model]) -> None:
+        """Whoever observes a simulation sees everything."""
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class SimulatedFailures:
+    """Failures at times that are fixed before the run."""
+
+    def __init__(self, loop: VirtualLoop, failures: Failures) -> None:
+        self._loop = loop
+        self._failures = failures
+
+    @property
+    def possible(self) -> bool:
+        """Whether the fleet has failures."""
+        return not self._failures.none
+
+    async def breakdown(self, *sites: int) -> None:
+        """Sleep until it has failed."""
+        failures = self._failures
+        when = failures.server(*sites) if len(sites) == 1 else failures.link(*sites)
+        if when > self._loop.time():
+            await (self._loop.create_future() if when == math.inf else self._loop.at(when))
+
+
+def simulate(
+    fleet: Fleet,
+    problem: Problem,
+    seed: int,
+    ledger: Ledger | None = None,
+    *,
+    learning: bool = True,
+    adversary: Hostile = NOBODY,
+    absence: Absence = SKIP,
+    flush: float = math.inf,
+    check_places: bool = False,
+) -> Stage:
+    """One run's simulated world; without ``learning`` it is a dry one: the schedule and its costs only.
+
+    With ``check_places`` a model that is used where it was never sent is an error.
+    """
+    loop, ledger = make_loop(), ledger if ledger is not None else Ledger()
+    learner = Learner(loop, problem, seed, dry=not learning, adversary=adversary, flush=flush)
+    machines = SimulatedMachines(loop, fleet, learner, ledger, absence)
+    checked = CheckedMachines(machines) if check_places else machines
+    stage = Stage(checked, learner, ledger, machines.diary)
+    machines.presence.on_absence = stage.note
+    return stage
