@@ -20,17 +20,17 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from paceline.learn.cohort.step import CohortState, sgd_step
 from paceline.learn.kernels.convolution import convolution as kernels
-
 from paceline.learn.kernels.convolution import pooling
-from paceline.learn.programs.convolution import Convolution
-from paceline.learn.programs.layers import Descent, Lane, MaxPool
+from paceline.learn.kernels.lane import Descent, Lane
 from paceline.learn.models import build
+from paceline.learn.programs.convolution import Convolution
+from paceline.learn.programs.layers import MaxPool
 from paceline.learn.programs.program import Batch, Program
+from paceline.learn.programs.reading import compile_program
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
-from paceline.learn.cohort.step import CohortState, sgd_step
-from paceline.learn.programs.reading import compile_program
 
 DEVICE = "cuda"
 COHORTS = (5, 20, 100, 512)

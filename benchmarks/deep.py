@@ -19,16 +19,16 @@ import torch
 from torch import Tensor
 
 from benchmarks.convolutions import captured, milliseconds
-from paceline.learn.kernels.convolution import normalising
-from paceline.learn.cohort.trainer import CohortTrainer
-from paceline.learn.job import Shards, TrainJob
-from paceline.learn.models import build
-from paceline.learn.programs.program import Batch, Program
-from paceline.learn.recipe import LocalSGD
-from paceline.learn.space import Space
 from paceline.learn.cohort.step import CohortState, sgd_step
 from paceline.learn.cohort.streams import Streams
+from paceline.learn.cohort.trainer import CohortTrainer
+from paceline.learn.job import Shards, TrainJob
+from paceline.learn.kernels.convolution import normalising
+from paceline.learn.models import build
+from paceline.learn.programs.program import Batch, Program
 from paceline.learn.programs.reading import compile_program
+from paceline.learn.recipe import LocalSGD
+from paceline.learn.space import Space
 
 DEVICE = "cuda"
 SHAPE = (3, 32, 32)

@@ -21,9 +21,9 @@ from torch.nn import functional as F
 
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.draws import draw_batches
+from paceline.learn.hashing import signed
 from paceline.learn.job import Shards, TrainJob
 from paceline.learn.models import build
-from paceline.learn.hashing import signed
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 from paceline.seeds import address, stream

@@ -1,7 +1,7 @@
 """Scheduled federated learning: who trains when, who waits for whom, who averages with whom.
 
-Rooms, each importing only those before it: errors, seeds, config; clock; system; topology; data; learn; ledger;
-algorithms; worlds; papers; report; cli. ``tests/test_rooms.py`` holds the order.
+Rooms, each importing only those before it: errors, seeds, statistics, config; clock; system; topology; data;
+learn; ledger; algorithms; worlds; runs; plans; papers; report; cli. ``tests/test_rooms.py`` holds the order.
 """
 
 from importlib import import_module

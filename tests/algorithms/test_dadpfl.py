@@ -16,10 +16,10 @@ from paceline.errors import SettingError
 from paceline.learn import sparsity
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.sparsity import layer_counts, maskable
-from paceline.system.availability import Leave
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
+from paceline.system.availability import Leave
 from tests.algorithms.test_pfedavg import world_of
 from tests.worlds.worlds import SPACE, FixedLinks, dry_world, follow, play, spans
 

@@ -16,12 +16,12 @@ from paceline.errors import Deserted
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
-from paceline.system.availability import parse_availability
-from paceline.topology import make_mixing, parse_graph
-from paceline.worlds.absence import parse_absence
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
 from paceline.runs.settings import Settings
+from paceline.system.availability import parse_availability
+from paceline.topology import make_mixing, parse_graph
+from paceline.worlds.absence import parse_absence
 from tests.algorithms.test_pfedavg import LOCAL, SIZE, world_of
 from tests.worlds.worlds import FixedLinks, follow, follow_while_there, play, spans
 

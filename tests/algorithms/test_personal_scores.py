@@ -6,8 +6,8 @@ import torch
 
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
-from paceline.worlds.problem import Problem
 from paceline.runs.settings import make_settings
+from paceline.worlds.problem import Problem
 
 WORDS = ["clients=10", "rounds=3", "partition=pathological:2,equal", "local.epochs=1", "every=3"]
 

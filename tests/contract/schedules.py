@@ -28,9 +28,9 @@ from paceline.errors import Deadlock, PacelineError
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.experiment import plan
 from paceline.runs.making import make_run
-from paceline.worlds.simulation.presence import SimulatedPresence
 from paceline.runs.run import Run
 from paceline.runs.until import Until
+from paceline.worlds.simulation.presence import SimulatedPresence
 from tests.contract.schedule_words import TIME, case, command
 
 __all__ = ["Ended", "PastBudget", "case", "command", "faults", "perform_case", "prepare_case", "verdict"]

@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from paceline.learn.cohort.trainer import CohortTrainer
+from paceline.learn.hashing import signed
 from paceline.learn.job import EvalJob, Shards, TrainJob
 from paceline.learn.models import build
-from paceline.learn.hashing import signed
+from paceline.learn.programs.reading import compile_program
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer
 from paceline.learn.space import Space
-from paceline.learn.programs.reading import compile_program
 from paceline.seeds import address, stream
 
 SIZES = (23, 7, 40, 12, 31, 1, 20)

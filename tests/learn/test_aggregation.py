@@ -18,9 +18,9 @@ from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.distillation import Distillation, distil, divergence, ensemble, outputs
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Ghost, Model, job
+from paceline.learn.hashing import signed
 from paceline.learn.job import EvalJob, Score, Shards, TrainJob
 from paceline.learn.models import build
-from paceline.learn.hashing import signed
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer
 from paceline.learn.space import Space

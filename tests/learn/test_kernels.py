@@ -11,8 +11,8 @@ import torch
 from torch.nn import functional as F
 
 from paceline.learn.kernels.convolution import convolution as kernels
+from paceline.learn.kernels.lane import Descent, Lane
 from paceline.learn.programs.convolution import Convolution
-from paceline.learn.programs.layers import Descent, Lane
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from paceline.learn.programs import layers
-
 from paceline.learn.kernels.convolution import normalising
-from paceline.learn.programs.layers import Add, GroupNormalisation, Lane, Normalised, Rectifier
+from paceline.learn.kernels.lane import Lane
 from paceline.learn.models import build
-from paceline.learn.space import Space
+from paceline.learn.programs import layers
+from paceline.learn.programs.layers import Add, GroupNormalisation, Normalised, Rectifier
 from paceline.learn.programs.reading import layer_program
+from paceline.learn.space import Space
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"

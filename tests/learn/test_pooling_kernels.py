@@ -13,11 +13,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from paceline.learn.kernels.convolution import pooling
-from paceline.learn.programs.layers import Add, Flatten, MaxPool, Rectifier, Winners
 from paceline.learn.models import build
+from paceline.learn.programs.layers import Add, Flatten, MaxPool, Rectifier, Winners
 from paceline.learn.programs.program import Batch, Node
-from paceline.learn.space import Space
 from paceline.learn.programs.reading import _merged, layer_program
+from paceline.learn.space import Space
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"

@@ -13,11 +13,11 @@ from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.job import Shards, TrainJob
 from paceline.learn.programs.layers import MaxPool, Rectifier
 from paceline.learn.programs.program import Batch, LayerProgram, Node
+from paceline.learn.programs.reading import Unknown, _pool_first, compile_program, layer_program
+from paceline.learn.programs.vmapped import VmapProgram
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer, loss_of
 from paceline.learn.space import Space
-from paceline.learn.programs.reading import Unknown, _pool_first, compile_program, layer_program
-from paceline.learn.programs.vmapped import VmapProgram
 from paceline.seeds import stream
 
 CLIENTS, BATCH, CLASSES = 3, 4, 3

@@ -5,9 +5,7 @@ import math
 import pytest
 
 from paceline.papers.dadpfl import costs as dadpfl_costs
-
 from paceline.papers.dadpfl import energy as dadpfl_energy
-
 from paceline.papers.dadpfl import times as dadpfl_theory
 from paceline.papers.dadpfl.costs import DENSE, DIR, HALF, PAT, SAM, SPARSE, Setting, loads, table2
 from paceline.papers.dadpfl.energy import Cost, Load, cost, crossing, fig3, printed_loads

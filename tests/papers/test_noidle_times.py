@@ -7,6 +7,8 @@ import pytest
 from paceline.errors import SettingError
 from paceline.papers.noidle import times as noidle_times
 from paceline.papers.noidle.times import fig3, fig3_pace, table1, table2
+from paceline.papers.registry import REPRODUCTIONS, reproduce
+from paceline.papers.result import Request
 from paceline.plans.overlap import (
     METHODS,
     Pace,
@@ -18,8 +20,6 @@ from paceline.plans.overlap import (
     simulated_round,
     spfl_of_table1,
 )
-from paceline.papers.registry import REPRODUCTIONS, reproduce
-from paceline.papers.result import Request
 
 CIFAR = {"t_local": 19.0, "t_comm": 6.0, "t_wait": 38.0, "t_aggregate": 19.0}
 

@@ -20,8 +20,8 @@ from paceline.papers.pfedavg.scenes import PAPER, SEARCH_SEED, SMALL, SORTED, ab
 from paceline.papers.pfedavg.theory import PAPER_FIG8
 from paceline.papers.pfedavg.trained import ORDER, lasting_disagreement, likely_graph, order_rows, topologies
 from paceline.papers.result import Request
-from paceline.statistics import Interval
 from paceline.papers.trials import Finished, Laboratory
+from paceline.statistics import Interval
 from paceline.topology import make_mixing, parse_graph
 
 DIGITS = replace(SMALL["digits"], rounds=3, target=0.15, sorted_target=0.12)

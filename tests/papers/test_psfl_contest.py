@@ -7,8 +7,8 @@ import pytest
 
 from paceline.algorithms.structure import bounded, choose_structure
 from paceline.learn.job import Score
-from paceline.papers.psfl import contest as psfl_contest
 from paceline.papers.crossings import Crossing, first_crossing, smooth_crossing
+from paceline.papers.psfl import contest as psfl_contest
 from paceline.papers.psfl.contest import ROUND_SECONDS, Arena, contest, rate
 from paceline.papers.psfl.contest_tables import _judged
 from paceline.papers.result import Request

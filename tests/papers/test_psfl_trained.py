@@ -12,9 +12,9 @@ from paceline.papers.psfl import structures as psfl_structures
 from paceline.papers.psfl import trained as psfl_trained
 from paceline.papers.psfl.tables import Finding, _agrees, _winner_row, case_rows
 from paceline.papers.result import Request
-from paceline.statistics import Interval, mean_interval, ratio_interval
 from paceline.papers.trials import Finished, Laboratory, Trial
 from paceline.runs.until import Until
+from paceline.statistics import Interval, mean_interval, ratio_interval
 
 FEW = ("clients=10", "fedavg.width=3", "rounds=2")
 

@@ -22,10 +22,10 @@ from paceline.plans.servers import (
 )
 from paceline.plans.servers_dry import Freight, measure
 from paceline.plans.servers_reasons import drift_range, explain
+from paceline.runs.dry import follow
+from paceline.runs.problem import make_space
 from paceline.system.fleet import build_fleet
 from paceline.topology import parse_graph
-from paceline.runs.dry import follow
-from paceline.worlds.problem import make_space
 from paceline.worlds.simulation.machines import simulate
 
 GRAPHS = ("complete:9", "torus:3x3", "tree:9", "ring:9", "barbell:3,3", "star:9")

@@ -12,7 +12,6 @@ from paceline.algorithms.base import Progress, Traits
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import Deserted, Fruitless, SettingError, SiteError
 from paceline.learn.recipe import LocalSGD
-from paceline.system import FleetSettings
 from paceline.runs import run as running
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.experiment import plan
@@ -20,6 +19,7 @@ from paceline.runs.making import make_run
 from paceline.runs.run import RunningWorld
 from paceline.runs.settings import make_settings
 from paceline.runs.until import Until
+from paceline.system import FleetSettings
 
 SOURCE = Path(paceline.__file__).parent
 SMALL = ["clients=8", "partition=iid", "model=logistic", "rounds=4"]

@@ -16,14 +16,15 @@ from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer
 from paceline.ledger import Ledger
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.problem import build_problem
+from paceline.runs.settings import make_settings
 from paceline.system import AlwaysOn, Fleet, FreeLinks, FreeServer, Leave
 from paceline.system.availability import Stragglers, parse_availability
 from paceline.worlds.absence import WAIT
-from paceline.runs.driver import drive, make_executor
 from paceline.worlds.hostile import NOBODY, Hostile, gaussian, parse_hostile
-from paceline.runs.making import make_run
-from paceline.worlds.problem import build_problem, flipped_labels
-from paceline.runs.settings import make_settings
+from paceline.worlds.problem import flipped_labels
 from paceline.worlds.simulation.machines import simulate
 from tests.worlds.worlds import Table, dry_world, learn, play, spans
 

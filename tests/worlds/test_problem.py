@@ -14,7 +14,7 @@ from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer, evaluate_one
 from paceline.runs.making import make_run
-from paceline.worlds.problem import build_problem, public_count, public_rows
+from paceline.runs.problem import build_problem, public_count, public_rows
 from paceline.runs.settings import make_settings
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from paceline.errors import DataError, SettingError
 from paceline.runs.driver import drive, make_executor
-from paceline.worlds.local.journal import read_journal
-from paceline.runs.replay import ALONE, replay
 from paceline.runs.local import JOURNAL, make_local_run
+from paceline.runs.replay import ALONE, replay
 from paceline.runs.settings import make_settings
+from paceline.worlds.local.journal import read_journal
 
 SMALL = ["clients=5", "partition=iid", "local.steps=4"]
 RUNS = {

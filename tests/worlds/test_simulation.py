@@ -13,11 +13,11 @@ from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger.spans import NOBODY
-from paceline.system import Dropouts, Leave, UndefinedServer
-from paceline.worlds.absence import WAIT, Absence
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
+from paceline.system import Dropouts, Leave, UndefinedServer
+from paceline.worlds.absence import WAIT, Absence
 from tests.worlds.worlds import FixedLinks, Table, dry_world, play, quadratic_world, spans
 
 LOCAL = LocalSGD()

@@ -126,7 +126,7 @@ def _megabits(given: float | None, model: str | None, dataset: str) -> float:
     if given is not None:
         raise SettingError("--megabits and --model both give the size of a model; leave one of the two out")
     from paceline.data.registry import parse_name
-    from paceline.worlds.problem import make_space
+    from paceline.runs.problem import make_space
 
     spec, _ = parse_name(dataset)
     return make_space(model, spec.shape, spec.classes, "float32").nbytes * 8 / 1e6

@@ -28,7 +28,7 @@ from paceline.errors import SettingError, nearest
 from paceline.system.fleet import FleetSettings
 from paceline.system.traces import BYTES_PER_MBIT
 from paceline.topology import WEIGHTINGS, Graph, make_mixing, parse_graph
-from paceline.topology.graphs import KINDS
+from paceline.topology.families import KINDS
 
 ONE = "one server"
 TOPOLOGIES = ("complete", "torus", "ring", "tree", "hypercube", "star")

@@ -12,9 +12,10 @@ from paceline.learn.graph import Ghost, Model
 from paceline.learn.space import Space
 from paceline.ledger import Ledger
 from paceline.runs.dry import dry
+from paceline.runs.problem import make_space
 from paceline.system.fleet import FleetSettings
 from paceline.topology import Graph
-from paceline.worlds.problem import Problem, make_space
+from paceline.worlds.problem import Problem
 
 SKIPPED = 3
 """Rounds before servers of different degrees have found their pace."""

@@ -13,9 +13,10 @@ from paceline.algorithms.base import Algorithm
 from paceline.algorithms.registry import algorithm_named
 from paceline.errors import SettingError
 from paceline.ledger import Ledger, Totals
+from paceline.runs.problem import make_space
 from paceline.system import Fleet, FleetSettings, build_fleet
 from paceline.worlds.absence import parse_absence
-from paceline.worlds.problem import Problem, make_space
+from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
 from paceline.worlds.stage import Stage
 

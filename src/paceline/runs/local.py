@@ -9,14 +9,14 @@ from pathlib import Path
 from paceline.clock import WallClock, make_loop
 from paceline.errors import SettingError
 from paceline.ledger import Ledger
-from paceline.runs.making import prepared
+from paceline.runs.making import flush_limit, prepared
 from paceline.runs.recorder import Row, describe
 from paceline.runs.run import Run
 from paceline.runs.settings import Settings
 from paceline.runs.until import Until
 from paceline.system import FleetSettings
 from paceline.worlds.absence import parse_absence
-from paceline.worlds.learner import Learner, flush_limit
+from paceline.worlds.learner import Learner
 from paceline.worlds.local.hands import WorkerHands
 from paceline.worlds.local.journal import Entry, Journal, read_journal
 from paceline.worlds.local.machines import WallMachines
@@ -27,6 +27,8 @@ from paceline.worlds.places import CheckedMachines
 from paceline.worlds.stage import Stage
 
 JOURNAL = "journal.jsonl"
+WORKER = "paceline.runs.worker"
+"""The module that a worker process runs."""
 
 
 def make_local_run(
@@ -49,7 +51,7 @@ def make_local_run(
     learner = Learner(loop, problem, settings.seed)
     folder = tempfile.TemporaryDirectory(prefix="paceline-")
     started = Workers(
-        clock, describe(settings), settings.clients, workers, Path(folder.name), _noted(journal, presence)
+        clock, describe(settings), settings.clients, workers, Path(folder.name), _noted(journal, presence), WORKER
     )
     started.wait()
     hands = WorkerHands(loop, clock, learner, started, presence)

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from paceline.algorithms.base import Traits
 from paceline.errors import SettingError
 from paceline.ledger import Ledger
 from paceline.runs.measured import with_measured_server
+from paceline.runs.problem import build_problem
 from paceline.runs.recorder import Row
 from paceline.runs.run import Run
 from paceline.runs.settings import OWN, Settings
@@ -17,9 +20,14 @@ from paceline.runs.until import Until
 from paceline.system import build_fleet
 from paceline.worlds.absence import parse_absence
 from paceline.worlds.hostile import parse_hostile
-from paceline.worlds.learner import flush_limit
-from paceline.worlds.problem import Problem, build_problem
+from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
+
+FLUSH_FLOPS = 5e10
+FLUSH_FLOPS_CUDA = 2e12
+"""Training FLOPs after which deferred learning is computed: a few seconds of real time between two lines of metrics.
+A count, not a clock: what trains together must not depend on how fast the machine is just now."""
+FEWEST = 16
 
 
 def make_run(
@@ -100,3 +108,14 @@ def _check_recipe(settings: Settings, traits: Traits, problem: Problem) -> None:
         raise SettingError(
             f"local.loss=squared needs numeric targets; {settings.dataset} has classes: use cross_entropy"
         )
+
+
+def flush_limit(settings: Settings, traits: Traits, problem: Problem) -> int:
+    """Visits after which learning is computed: few for costly ones, never more than the settings allow."""
+    flops = problem.flops(0, traits.local)
+    if not flops > 0:
+        return min(FEWEST, settings.flush)
+    cuda = settings.executor.device.startswith("cuda") or (
+        settings.executor.device == "auto" and torch.cuda.is_available()
+    )
+    return int(min(max((FLUSH_FLOPS_CUDA if cuda else FLUSH_FLOPS) / flops, FEWEST), settings.flush))

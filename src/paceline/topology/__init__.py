@@ -1,6 +1,7 @@
 """Who is linked with whom, and with which weights they average: graphs, mixing matrices, their optimum."""
 
-from paceline.topology.graphs import Graph, parse_graph, random_graph
+from paceline.topology.families import parse_graph, random_graph
+from paceline.topology.graphs import Graph
 from paceline.topology.mixing import WEIGHTINGS, Mixing, make_mixing, weigh_parts
 from paceline.topology.weights import consensus_rate, disagreement_factor, mixing_matrix
 

@@ -8,26 +8,17 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
-import torch
-
-from paceline.algorithms.base import Traits
 from paceline.clock import VirtualLoop
 from paceline.errors import PacelineError, SettingError
 from paceline.learn.graph import Measure, Model, Promise, Visit
 from paceline.learn.hashing import signed
 from paceline.learn.recipe import LocalSGD, one_step
-from paceline.runs.settings import Settings
 from paceline.seeds import address, mix
 from paceline.worlds.hostile import NOBODY, Hostile
 from paceline.worlds.problem import Problem
 
 T = TypeVar("T")
 Act = Literal["train", "probe"]
-FLUSH_FLOPS = 5e10
-FLUSH_FLOPS_CUDA = 2e12
-"""Training FLOPs after which deferred learning is computed: a few seconds of real time between two lines of metrics.
-A count, not a clock: what trains together must not depend on how fast the machine is just now."""
-FEWEST = 16
 FOLLOWING = 1
 """Below a visit's key: the address of the gradient that follows its training."""
 
@@ -183,14 +174,3 @@ class Learner:
 
 Failures = dict[Learner, PacelineError]
 """Runs whose learning failed or diverged, with what to tell them."""
-
-
-def flush_limit(settings: Settings, traits: Traits, problem: Problem) -> int:
-    """Visits after which learning is computed: few for costly ones, never more than the settings allow."""
-    flops = problem.flops(0, traits.local)
-    if not flops > 0:
-        return min(FEWEST, settings.flush)
-    cuda = settings.executor.device.startswith("cuda") or (
-        settings.executor.device == "auto" and torch.cuda.is_available()
-    )
-    return int(min(max((FLUSH_FLOPS_CUDA if cuda else FLUSH_FLOPS) / flops, FEWEST), settings.flush))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from paceline.learn.draws import crop_and_flip, draw_crops, dropout_key
-from paceline.learn.programs.layers import Descent
+from paceline.learn.kernels.lane import Descent
 from paceline.learn.programs.program import Batch, Program
 from paceline.learn.recipe import LocalSGD
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from paceline.learn.programs.layers import Lane
+from paceline.learn.kernels.lane import Lane
 
 tl: Any
 triton: Any

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from paceline.learn.programs.layers import Lane, Saved, aten
+from paceline.learn.kernels.lane import Lane
+from paceline.learn.programs.layers import Saved, aten
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,9 @@ class Convolution:
 @cache
 def kernels() -> ModuleType:
     """Imported when first needed: loading Triton takes a while."""
-    return import_module("paceline.learn.kernels.convolution")
+    from paceline.learn.kernels import convolution
+
+    return convolution
 
 
 @cache

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from paceline.learn.kernels.lane import Descent, Lane
 from paceline.learn.programs.convolution import Convolution
-from paceline.learn.programs.layers import Descent, Dropout, Lane, Layer
+from paceline.learn.programs.layers import Dropout, Layer
 from paceline.learn.recipe import Loss
 from paceline.learn.space import Space
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from paceline.learn.dropout import AddressedDropout
-from paceline.learn.programs.layers import Descent
+from paceline.learn.kernels.lane import Descent
 from paceline.learn.programs.program import Batch, losses, side_by_side
 from paceline.learn.recipe import Loss
 from paceline.learn.space import Space

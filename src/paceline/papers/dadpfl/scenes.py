@@ -20,9 +20,9 @@ from paceline.papers.dadpfl.energy import GPU_FLOPS, GPU_WATTS, LINK_BITS, LINK_
 from paceline.papers.pfedavg.scenes import above, gap, late
 from paceline.papers.result import Request, Row
 from paceline.papers.trials import Finished, Laboratory, Trial
+from paceline.runs.problem import is_here
 from paceline.runs.until import Until
 from paceline.statistics import Interval, mean_interval
-from paceline.worlds.problem import is_here
 
 # -- what the paper prints ------------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from paceline.errors import SettingError, nearest
 from paceline.papers.psfl.tables import draw_curves
 from paceline.papers.result import Reproduction, Request, Row
 from paceline.papers.trials import Column, Finished, Laboratory, Trial, computed
+from paceline.runs.problem import is_here
 from paceline.runs.until import Until
 from paceline.statistics import Interval, mean_interval
-from paceline.worlds.problem import is_here
 
 # -- what the paper prints: accuracy in percent, (IID, non-IID) ------------------------------------------------------
 

@@ -29,13 +29,14 @@ from paceline.algorithms.psfl import PSFL
 from paceline.data.files import data_root
 from paceline.ledger import Ledger
 from paceline.runs.dry import dry
+from paceline.runs.problem import make_space
 from paceline.system import AlwaysOn, Cost, Fleet, FreeServer, LawTimes
 from paceline.system.cost import FREE
 from paceline.system.laws import Discrete, Law, LogNormal
 from paceline.system.links import Links, RateLinks, TraceLinks
 from paceline.system.network import Network, Route, Sharing, parse_backbone
 from paceline.system.traces import BYTES_PER_MBIT, Trace, read_traces
-from paceline.worlds.problem import Problem, make_space
+from paceline.worlds.problem import Problem
 
 RECORDINGS = "traces/ghent_4g_lte.csv"
 """Under the data root: 40 downloads over 4G/LTE in Ghent (van der Hooft et al. 2016), the paper's reference 45."""

@@ -19,10 +19,10 @@ from paceline.papers.result import Request, Row
 from paceline.papers.trials import Column, Finished, Laboratory, Trial
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
+from paceline.runs.problem import is_here
 from paceline.runs.settings import ExecutorSettings, make_settings
 from paceline.runs.until import Until
 from paceline.statistics import Interval, mean_interval
-from paceline.worlds.problem import is_here
 
 COMMON = (
     "local.steps=20",

@@ -38,10 +38,11 @@ from paceline.papers.pfedavg.iterations import (
 from paceline.papers.pfedavg.theory import GRAPHS
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 from paceline.runs.dry import dry
+from paceline.runs.problem import make_space
 from paceline.statistics import mean_interval, ratio_interval
 from paceline.system import AlwaysOn, Constant, Fleet, FreeLinks, FreeServer, LawTimes
 from paceline.topology import Graph, parse_graph
-from paceline.worlds.problem import Problem, make_space
+from paceline.worlds.problem import Problem
 
 # -- Table II -------------------------------------------------------------------------------------------------------
 

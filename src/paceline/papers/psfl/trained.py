@@ -14,8 +14,8 @@ from paceline.errors import SettingError, nearest
 from paceline.papers.psfl.tables import Finding, at_best_rate, case_rows, draw_curves, equal_time_rows
 from paceline.papers.result import Reproduction, Request, Row
 from paceline.papers.trials import Finished, Laboratory, Trial, computed
+from paceline.runs.problem import is_here
 from paceline.runs.until import Until
-from paceline.worlds.problem import is_here
 
 METHODS = ("fedavg", "sfl", "psfl")
 GRID = (0.00316, 0.01, 0.0316, 0.1, 0.316)

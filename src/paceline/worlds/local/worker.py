@@ -7,11 +7,9 @@ holds is written to its own directory, so that it is there again after a restart
 from __future__ import annotations
 
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,12 +23,11 @@ from paceline.learn.graph import Model
 from paceline.learn.job import Probed, Shards, Trained, TrainJob
 from paceline.learn.recipe import LocalSGD, one_step
 from paceline.learn.space import Space
-from paceline.runs.making import prepared
-from paceline.runs.settings import settings_from
 from paceline.worlds.local.expressions import Words, rebuilt
 from paceline.worlds.local.frames import Frame, read, write
 from paceline.worlds.local.writing import DENSE, Writer
 from paceline.worlds.local.writing import read as read_model
+from paceline.worlds.problem import Problem
 
 
 class Device:
@@ -67,13 +64,11 @@ class Device:
 class Worker:
     """All devices of one process."""
 
-    def __init__(self, hello: Frame) -> None:
-        words = hello.words
-        settings, _, problem = prepared(settings_from(words["settings"]))
+    def __init__(self, problem: Problem, words: Words) -> None:
         self._trainer = CohortTrainer("cpu", 1, 1)
         self._executor = Executor(self._trainer)
         self._writer = Writer(self._executor)
-        self._initial = [problem.initial_model(settings.seed, kind) for kind in range(len(problem.spaces))]
+        self._initial = [problem.initial_model(problem.seed, kind) for kind in range(len(problem.spaces))]
         self._acts: dict[str, Callable[[Device, Frame], tuple[Words, Sequence[bytes]]]] = {
             "receive": self._receive,
             "visit": self._visit,
@@ -185,12 +180,12 @@ def _own(shards: Shards, client: int) -> Shards:
     return Shards(x, y, np.arange(len(y)), np.array([0, len(y)]))
 
 
-def serve(connection: socket.socket) -> None:
-    """Answer until the orchestrator hangs up."""
+def serve(connection: socket.socket, prepare: Callable[[Words], Problem]) -> None:
+    """Answer until the orchestrator hangs up; its first words say what the problem is."""
     hello = read(connection)
     if hello is None:
         return
-    worker = Worker(hello)
+    worker = Worker(prepare(hello.words), hello.words)
     write(connection, {"task": 0})
     while (frame := read(connection)) is not None:
         try:
@@ -200,14 +195,3 @@ def serve(connection: socket.socket) -> None:
         except Exception as problem:  # told to the orchestrator, which knows whose run it is
             reply = Frame({"error": f"{type(problem).__name__}: {problem}"})
         write(connection, {**reply.words, "task": frame.words["task"]}, reply.blobs)
-
-
-def main(arguments: list[str]) -> Any:
-    """Started with the number of a socket that was handed down."""
-    torch.set_num_threads(1)
-    with socket.socket(fileno=int(arguments[0])) as connection:
-        serve(connection)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -30,10 +30,13 @@ TRIES = 3
 class Process:
     """One worker, whichever process it is at present; one thread reads what it says."""
 
-    def __init__(self, clock: WallClock, hello: dict[str, Any], on_presence: Callable[[bool], None]) -> None:
+    def __init__(
+        self, clock: WallClock, hello: dict[str, Any], on_presence: Callable[[bool], None], module: str
+    ) -> None:
         self._clock = clock
         self._hello = hello
         self._on_presence = on_presence
+        self._module = module
         self._asked: dict[int, Answered] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -94,7 +97,7 @@ class Process:
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                self.process = _start(theirs)
+                self.process = _start(theirs, self._module)
             try:
                 write(ours, self._hello)
                 there = read(ours) is not None
@@ -136,10 +139,10 @@ class Process:
         self._on_presence(online)
 
 
-def _start(theirs: socket.socket) -> subprocess.Popen[bytes]:
+def _start(theirs: socket.socket, module: str) -> subprocess.Popen[bytes]:
     number = theirs.fileno()
     environment = {**os.environ, "PACELINE_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "paceline.worlds.local.worker", str(number)]
+    command = [sys.executable, "-m", module, str(number)]
     return subprocess.Popen(command, pass_fds=[number], env=environment, stdin=subprocess.DEVNULL)
 
 
@@ -159,6 +162,7 @@ class Workers:
         count: int,
         directory: Path,
         on_presence: Callable[[int, bool], None],
+        module: str,
     ) -> None:
         self._clock = clock
         hosted = [range(k, clients, count) for k in range(count)]
@@ -167,6 +171,7 @@ class Workers:
                 clock,
                 {"settings": settings, "clients": list(mine), "directory": str(directory)},
                 partial(_tell_all, mine, on_presence),
+                module,
             )
             for mine in hosted
         ]
