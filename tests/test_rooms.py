@@ -7,7 +7,7 @@ from pathlib import Path
 
 import paceline
 
-ROOMS = ["errors", "seeds", "statistics", "config", "clock", "system", "topology", "data", "learn", "ledger"]
+ROOMS = ["errors", "seeds", "statistics", "references", "config", "clock", "system", "topology", "data", "learn", "ledger"]
 ROOMS += ["algorithms", "worlds", "runs", "plans", "papers", "report", "cli"]
 SOURCE = Path(paceline.__file__).parent
 FILES = {

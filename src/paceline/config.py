@@ -64,7 +64,7 @@ def _of_a_run(kept: Any, path: Path, names: Sequence[str]) -> Tree:
             f"{path} holds a run of {name}, not of {' or '.join(names)}; name {name}, or give settings with --set"
         )
     rest = {key: value for key, value in kept.items() if key not in ("algorithm", "options", "versions")}
-    return {**rest, name: kept["options"]}
+    return {**rest, "algorithm" if ":" in name else name: kept["options"]}
 
 
 def merge(base: Tree, over: Tree) -> Tree:

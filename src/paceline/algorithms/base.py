@@ -91,6 +91,8 @@ class Traits:
     """Whether it can go on when a server has failed; if not, a failure of the first one ends the run."""
     mixes_architectures: bool = False
     """Whether its clients may have different architectures."""
+    paced_by_rounds: bool = False
+    """Whether something in it (a cosine over the run) depends on how many rounds there are."""
     needs_public: bool = False
     """Whether its server needs samples of its own."""
     observes: str = ""
@@ -98,15 +100,27 @@ class Traits:
 
 
 class Algorithm(Protocol):
-    """A frozen dataclass of settings and one coroutine."""
+    """A frozen dataclass of settings and one coroutine.
+
+    A class of your own that is derived from this one needs only ``run``, and the settings ``rounds`` and ``local``.
+    """
 
     def check(self, clients: int) -> None:
-        """Refuse impossible settings before any work starts."""
-        ...
+        """Refuse impossible settings before any work starts; unless a class says otherwise, all are possible."""
+        return
 
     def traits(self, clients: int) -> Traits:
-        """What must be known of it before it runs with so many clients."""
-        ...
+        """What must be known of it before it runs with so many clients.
+
+        Unless a class says otherwise: its own ``rounds`` and ``local``, and who is away is left out.
+        """
+        rounds, local = getattr(self, "rounds", None), getattr(self, "local", None)
+        if not isinstance(rounds, int) or not isinstance(local, LocalSGD):
+            raise SettingError(
+                f"{type(self).__name__} has no settings `rounds: int` and `local: LocalSGD`; give it both, or a"
+                " method traits(clients) that says them"
+            )
+        return Traits(rounds=rounds, local=local, absence="skip")
 
     def run(self, world: World) -> AsyncIterator[Progress]:
         """Learn; see the module's text."""

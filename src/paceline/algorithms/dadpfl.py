@@ -134,6 +134,7 @@ class DADPFL:
             absence="skip",
             servers=0,
             outlives_servers=True,
+            paced_by_rounds=True,
             observes="set da-dpfl.pruning.target=0, so that nobody prunes" if self.prunes else "",
         )
 

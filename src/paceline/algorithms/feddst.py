@@ -92,7 +92,7 @@ class FedDST:
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is not waited for."""
-        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", paced_by_rounds=self.last is None)
 
     def moved(self, round: int) -> float:
         """The share of weights that this round moves; 0 in most."""

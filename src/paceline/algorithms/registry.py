@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from paceline.algorithms.apfl import APFL
-from paceline.algorithms.base import Algorithm
 from paceline.algorithms.beer import BEER
 from paceline.algorithms.dadpfl import DADPFL, Pruning
 from paceline.algorithms.dfedavgm import DFedAvgM
@@ -21,23 +17,12 @@ from paceline.algorithms.feddst import FedDST
 from paceline.algorithms.gossipfl import GossipFL
 from paceline.algorithms.hierfavg import HierFAVG
 from paceline.algorithms.mifa import MIFA
+from paceline.algorithms.named import Named, find_own
 from paceline.algorithms.pfedavg import PFedAvg
 from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.spfl import SPFL
 from paceline.errors import SettingError, nearest
-
-
-@dataclass(frozen=True)
-class Named:
-    """An algorithm as the command line knows it."""
-
-    make: Callable[[], Algorithm]
-    summary: str
-    every: int = 1
-    """Evaluate after this many rounds unless told otherwise."""
-    public: float = 0.0
-    """The share of the data that its server holds unless told otherwise."""
-
+from paceline.references import announced
 
 ALGORITHMS: dict[str, Named] = {
     "fedavg": Named(lambda: PSFL(length=1, sampler="uniform"), "all chosen clients in parallel, then average"),
@@ -68,7 +53,17 @@ ALGORITHMS: dict[str, Named] = {
 
 
 def algorithm_named(name: str) -> Named:
-    """Look an algorithm up; an unknown name is an error that names the nearest one."""
-    if name not in ALGORITHMS:
-        raise SettingError(f"no algorithm is called {name!r}; {nearest(name, ALGORITHMS)}")
-    return ALGORITHMS[name]
+    """Look an algorithm up; an unknown name is an error that names the nearest one.
+
+    Besides the built-in ones: what an installed package announces, and ``package.module:Class``.
+
+    >>> algorithm_named("fedbuff").summary
+    'asynchronous with a buffer of K updates (Nguyen et al. 2022)'
+    """
+    found = ALGORITHMS.get(name) or find_own(name)
+    if found is None:
+        known = (*ALGORITHMS, *announced("algorithms"))
+        raise SettingError(
+            f"no algorithm is called {name!r}; {nearest(name, known)} One of your own is written package.module:Class"
+        )
+    return found

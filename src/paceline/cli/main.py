@@ -216,12 +216,12 @@ def _perform(
     from paceline.cli.show import print_failures, print_table, summaries_json
     from paceline.ledger.directory import refuse_taken
     from paceline.report.page import write_report
-    from paceline.runs.experiment import perform, plan
+    from paceline.runs.experiment import make_experiment, perform
     from paceline.runs.until import Until
 
     out = out or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{'-'.join(names)}")
     refuse_taken(out)
-    experiment = plan(
+    experiment = make_experiment(
         names,
         overrides=[*(overrides or ()), *([f"absence={more.absence}"] if more.absence else [])],
         file=read_settings(config, names) if config else None,

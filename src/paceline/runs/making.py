@@ -39,6 +39,7 @@ def make_run(
     keep_spans: bool = True,
     on_row: Callable[[Run, Row], None] | None = None,
     check_places: bool = False,
+    keep_model: bool = False,
 ) -> Run:
     """A simulated run, checked and ready to start."""
     settings, traits, problem = prepared(settings, dry=dry)
@@ -53,7 +54,10 @@ def make_run(
         flush=flush_limit(settings, traits, problem),
         check_places=check_places,
     )
-    return Run(settings, traits, world, until=until, directory=directory, keep_spans=keep_spans, on_row=on_row)
+    return Run(
+        settings, traits, world, until=until, directory=directory, keep_spans=keep_spans, on_row=on_row,
+        keeps_model=keep_model and not dry,
+    )  # fmt: skip
 
 
 def prepared(settings: Settings, *, dry: bool = False) -> tuple[Settings, Traits, Problem]:

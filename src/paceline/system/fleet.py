@@ -10,6 +10,7 @@ from paceline.system.compute import Compute, parse_times
 from paceline.system.cost import Cost
 from paceline.system.failures import Failures, parse_failures
 from paceline.system.links import LinkPower, Links, RateLinks, TraceLinks, parse_links
+from paceline.system.listed import DelayedLinks, FleetFile, read_fleet
 from paceline.system.network import Network, parse_backbone, parse_sharing
 from paceline.system.server import Server, UndefinedServer, parse_server
 
@@ -41,6 +42,9 @@ class Fleet:
 class FleetSettings:
     """A fleet in words and numbers, as it is set on the command line: ``--set fleet.times=discrete``."""
 
+    file: str = ""
+    """A CSV or TOML file that lists the devices with their speed, links, power and availability (docs/fleets.md);
+    what it says goes before the other settings. ``FILE,repeat`` where it has fewer devices than there are clients."""
     times: str = "discrete"
     """``uniform``, ``exponential``, ``gaussian``, ``discrete`` (the laws of PSFL), with other parameters as
     in ``uniform:0.5,4.5``; ``constant:2.5``; ``lognormal:2.5,0.5``; ``flops:5e9`` or
@@ -94,18 +98,37 @@ class FleetSettings:
 def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
     """The fleet that these settings describe; what cannot be is an error here, before any work starts."""
     power = LinkPower(settings.link_watts, receive=settings.receive_watts, server=settings.server_link_watts)
-    links = parse_links(
-        settings.links, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
-    )
+    listed = read_fleet(settings.file) if settings.file else None
+    if listed is not None:
+        listed.check(size)
+    links = _links(settings, listed, power, seed)
+    compute = listed and listed.compute(seed=seed, jitter=settings.jitter, watts=settings.watts)
+    presence = listed and listed.presence(seed=seed, clients=size)
     return Fleet(
         size=size,
-        compute=parse_times(settings.times, seed=seed, jitter=settings.jitter, watts=settings.watts),
+        compute=compute or parse_times(settings.times, seed=seed, jitter=settings.jitter, watts=settings.watts),
         links=links,
-        availability=parse_availability(settings.availability, seed=seed, size=size),
+        availability=presence or parse_availability(settings.availability, seed=seed, size=size),
         server=parse_server(settings.server, watts=settings.server_watts),
         network=_network(settings, links, power, seed),
         failures=parse_failures(settings.failures, seed=seed),
     )
+
+
+def _links(settings: FleetSettings, listed: FleetFile | None, power: LinkPower, seed: int) -> Links:
+    """The links as the file lists them, or as the settings say; a listed latency comes on top of either."""
+    up, down = (listed.law("up_mbps"), listed.law("down_mbps")) if listed is not None else (None, None)
+    links: Links
+    if up is not None and down is not None:
+        links = RateLinks(
+            up=up, down=down, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
+        )
+    else:
+        links = parse_links(
+            settings.links, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
+        )
+    latency = listed.law("latency") if listed is not None else None
+    return links if latency is None else DelayedLinks(links, latency)
 
 
 def _network(settings: FleetSettings, links: Links, power: LinkPower, seed: int) -> Network | None:
