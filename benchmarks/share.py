@@ -61,19 +61,26 @@ def work(arguments: argparse.Namespace) -> None:
 
 
 def queue(file: Path, slots: int, deadline: float) -> None:
-    """Parts in order, some at a time; whatever runs at the deadline is interrupted and keeps what is complete."""
-    begin = time.monotonic()
-    waiting = [line for line in file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    """Parts in order, some at a time; the file may grow meanwhile, and ``end`` in it says that it will not.
+
+    Whatever runs at the deadline is interrupted, and keeps the trials that are complete.
+    """
+    begin, begun = time.monotonic(), set[str]()
     running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
-    while (waiting or running) and time.monotonic() - begin < deadline:
+    while time.monotonic() - begin < deadline:
         for line, (one, since) in [*running.items()]:
             if one.poll() is not None:
                 _say(begin, since, one.poll(), line)
                 del running[line]
-        while waiting and len(running) < slots:
-            line = waiting.pop(0)
+        waiting = [line for line in file.read_text(encoding="utf-8").splitlines() if line and line not in begun]
+        if not running and waiting[:1] == ["end"]:
+            return
+        for line in waiting[: max(0, slots - len(running))]:
+            if line == "end":
+                break
             words = [sys.executable, "-m", "benchmarks.share", *shlex.split(line)]
             running[line] = subprocess.Popen(words), time.monotonic()
+            begun.add(line)
         time.sleep(0.3)
     for one, _ in running.values():
         one.send_signal(signal.SIGINT)
@@ -83,7 +90,6 @@ def queue(file: Path, slots: int, deadline: float) -> None:
         except subprocess.TimeoutExpired:
             one.kill()
         _say(begin, since, one.poll(), line)
-    print(*(f"not begun: {line}" for line in waiting), sep="\n", flush=True)
 
 
 def _say(begin: float, since: float, status: int | None, line: str) -> None:

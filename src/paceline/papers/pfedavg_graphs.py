@@ -269,6 +269,6 @@ assert all(graph.nodes == SERVERS for graph in GRAPHS.values())
 GRAPHS_NOTE = (
     "Predictions are ours, from Σ λ²/(1 - λ²) over all modes; the paper has none of these graphs. Accuracies in"
     " percent, averaged over all measured rounds. Rank correlations are Spearman's, of the means over seeds and, as"
-    " intervals, of single seeds. Pairs: those in which all modes differ by more than 5 % and p says the contrary or level. sorted: every"
-    " server has two classes of its own, and another place in the graph from seed to seed. "
+    " intervals, of single seeds. Pairs: those in which all modes differ by more than 5 % and p says the contrary or"
+    " level. sorted: every server has two classes of its own, and another place in the graph from seed to seed. "
 )
