@@ -86,6 +86,7 @@ def test_verdicts_tell_which_number_was_right(by):
     rows = {row.name: row for row in verdict_rows("here", means(by))}
     assert float(rows[f"here: rank correlation with {by}"].ours) > 0.98
     assert rows["here: all modes above p"].ok is (by == "all modes")
+    assert "afterwards" in rows["here: rank correlation with few links"].note
     assert rows["here: path - star"].ok is (by == "all modes")
     assert "by p below, by the same way below" in rows["here: path - star"].note
 
