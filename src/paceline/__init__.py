@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from paceline.learn.models import to_groupnorm
     from paceline.learn.recipe import LocalSGD
     from paceline.runs.dry import Timeline, dry
-    from paceline.runs.experiment import Experiment, Outcome, perform, plan
+    from paceline.runs.experiment import Experiment, Outcome, make_experiment, perform
     from paceline.runs.settings import Settings, make_settings
     from paceline.runs.until import Until
 
@@ -40,7 +40,7 @@ __all__ = [
     "Until",
     "Experiment",
     "Outcome",
-    "plan",
+    "make_experiment",
     "perform",
     "dry",
     "Timeline",
@@ -66,7 +66,7 @@ _HOMES = {
     "Until": "runs.until",
     "Experiment": "runs.experiment",
     "Outcome": "runs.experiment",
-    "plan": "runs.experiment",
+    "make_experiment": "runs.experiment",
     "perform": "runs.experiment",
     "dry": "runs.dry",
     "Timeline": "runs.dry",

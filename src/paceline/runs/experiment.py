@@ -22,7 +22,6 @@ from paceline.runs.settings import Settings, make_settings
 from paceline.runs.until import Until
 from paceline.system.failures import parse_failures
 
-
 LIFT = 10
 """How many times its own number of rounds an algorithm may go on until a target is met."""
 

@@ -94,9 +94,7 @@ SHORTCUTS = ("rounds", "local")
 """Words that may be said at the top although they belong to the algorithm."""
 
 
-def make_settings(
-    name: str, overrides: Sequence[str] = (), file: Tree | None = None, *, lift: int = 1
-) -> Settings:
+def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = None, *, lift: int = 1) -> Settings:
     """The named algorithm with its defaults, then the file's settings, then the overrides, then the variant's.
 
     ``algorithm.NAME=VALUE`` speaks to whatever algorithm runs and ``psfl.width=8`` to that one alone, so that one
@@ -124,9 +122,9 @@ def make_settings(
     if settings.fleet.file and "clients" not in tree:  # as many clients as devices are listed
         settings = replace(settings, clients=read_fleet(settings.fleet.file).size)
     algorithm = fitted(named.make(), settings.clients)
-    if lift > 1 and "rounds" not in algorithm_tree and hasattr(algorithm, "rounds"):
-        if not algorithm.traits(settings.clients).paced_by_rounds:
-            algorithm_tree = {**algorithm_tree, "rounds": lift * algorithm.rounds}
+    own_pace = algorithm.traits(settings.clients).paced_by_rounds if lift > 1 else True
+    if "rounds" not in algorithm_tree and hasattr(algorithm, "rounds") and not own_pace:
+        algorithm_tree = {**algorithm_tree, "rounds": lift * algorithm.rounds}
     return replace(settings, algorithm=apply(algorithm, algorithm_tree, f"{name}."))
 
 
