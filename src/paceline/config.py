@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from paceline.errors import SettingError, nearest
+from paceline.references import refuse_untrusted
 
 D = TypeVar("D")
 Tree = dict[str, Any]
@@ -37,13 +38,15 @@ def _value(text: str) -> Any:
         return text
 
 
-def read_settings(path: Path, names: Sequence[str]) -> Tree:
+def read_settings(path: Path, names: Sequence[str], *, trust: bool = True) -> Tree:
     """A TOML file of settings; or what a run of one of these algorithms was made of, from its directory or the
-    settings.json in it."""
+    settings.json in it. Code that a run's settings name is only taken over with ``trust``."""
     path = path / "settings.json" if path.is_dir() else path
     try:
         text = path.read_text(encoding="utf-8")
-        return _of_a_run(json.loads(text), path, names) if path.suffix == ".json" else tomllib.loads(text)
+        if path.suffix != ".json":
+            return tomllib.loads(text)
+        found = _of_a_run(json.loads(text), path, names)
     except FileNotFoundError:
         raise SettingError(f"no settings file at {path}") from None
     except tomllib.TOMLDecodeError as problem:
@@ -52,6 +55,20 @@ def read_settings(path: Path, names: Sequence[str]) -> Tree:
         raise SettingError(f"{path} is not valid JSON: {problem}") from None
     except (OSError, UnicodeDecodeError) as problem:
         raise SettingError(f"{path} cannot be read as a settings file: {problem}") from None
+    if not trust:
+        refuse_untrusted(found, str(path))
+    return found
+
+
+def read_json(path: Path) -> Tree:
+    """A JSON file that holds one object."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:
+        raise SettingError(f"{path} cannot be read as JSON: {problem}") from None
+    if not isinstance(found, dict):
+        raise SettingError(f"{path} must hold a JSON object; it holds a {type(found).__name__}")
+    return found
 
 
 def _of_a_run(kept: Any, path: Path, names: Sequence[str]) -> Tree:
@@ -59,7 +76,7 @@ def _of_a_run(kept: Any, path: Path, names: Sequence[str]) -> Tree:
     if not (isinstance(kept, dict) and isinstance(kept.get("options"), dict) and "algorithm" in kept):
         raise SettingError(f"{path} is not the settings.json of a run; give one, a run's directory, or a TOML file")
     name = str(kept["algorithm"])
-    if name not in names:
+    if name not in [asked.partition("@")[0] for asked in names]:
         raise SettingError(
             f"{path} holds a run of {name}, not of {' or '.join(names)}; name {name}, or give settings with --set"
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paceline.papers.pfedavg import graphs as pfedavg_graphs
-from paceline.papers.pfedavg import pfedavg_scenes
+from paceline.papers.pfedavg import scenes as pfedavg_scenes
 from paceline.papers.pfedavg.graphs import (
     GRAPHS,
     disputed,

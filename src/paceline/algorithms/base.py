@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from paceline.algorithms.world import World
 from paceline.errors import Deserted, Dropped, SettingError
@@ -33,6 +33,7 @@ from paceline.seeds import Address
 
 __all__ = [
     "Algorithm",
+    "Assumption",
     "Comparison",
     "Dropped",
     "LocalReadings",
@@ -73,6 +74,16 @@ class Progress:
 AbsenceWord = Literal["skip", "wait"]
 
 
+@dataclass(frozen=True)
+class Assumption:
+    """What a dry run takes for granted instead of learning it."""
+
+    text: str
+    """In words, with the settings that choose something else."""
+    settings: Mapping[str, Any]
+    """The algorithm's own settings that come to this."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traits:
     """What must be known of an algorithm before it runs."""
@@ -95,8 +106,8 @@ class Traits:
     """Whether something in it (a cosine over the run) depends on how many rounds there are."""
     needs_public: bool = False
     """Whether its server needs samples of its own."""
-    observes: str = ""
-    """Where the schedule depends on something learned: how to do without, for a dry run."""
+    assumption: Assumption | None = None
+    """Where the schedule depends on something learned: what a dry run, which learns nothing, takes for granted."""
 
 
 class Algorithm(Protocol):
@@ -141,7 +152,16 @@ def deserted(world: World, done: int, rounds: int) -> Deserted:
 
 
 async def visit(world: World, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
-    """The server (the first unless said) sends, the client trains, the client sends back."""
+    """The server (the first unless said) sends, the client trains, the client sends back.
+
+    >>> import paceline
+    >>> class Once(paceline.Algorithm):
+    ...     rounds, local = 1, paceline.LocalSGD()
+    ...     async def run(self, world):
+    ...         yield paceline.Progress(await visit(world, 0, world.initial_model(), self.local))
+    >>> paceline.dry(Once(), {"times": "constant:3", "jitter": 0}, clients=1).seconds
+    3.0
+    """
     home = world.server if server is None else server
     received = await world.send(model, home, client)
     trained = await world.train(client, received, recipe)
@@ -152,6 +172,16 @@ def draw_clients(world: World, count: int, *path: Address, among: Sequence[int] 
     """Clients drawn uniformly without replacement among those online, as far as there are enough; then also others.
 
     By rejection: the cost does not grow with the number of clients.
+
+    >>> import paceline
+    >>> class Some(paceline.Algorithm):
+    ...     rounds, local = 1, paceline.LocalSGD()
+    ...     async def run(self, world):
+    ...         chosen = draw_clients(world, 3, "who")
+    ...         assert len(set(chosen)) == 3
+    ...         yield paceline.Progress(world.initial_model())
+    >>> len(paceline.dry(Some(), clients=10).times)
+    1
     """
     rng = world.stream(*path)
     clients = world.clients if among is None else among

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from paceline.algorithms.base import (
+    Assumption,
     Dropped,
     Event,
     LocalReadings,
@@ -84,6 +85,13 @@ class Pruning:
         require(self.first is None or self.first >= 1, f"pruning.first is {self.first}; wanted a round, 1 or more")
 
 
+UNPRUNED = Assumption(
+    "models are taken to keep their first sparsity, for when clients prune is learned (da-dpfl.pruning.target=0 says"
+    " the same, da-dpfl.sparsity another first sparsity)",
+    {"pruning": {"target": 0.0}},
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DADPFL:
     """Peers that reuse what was trained in the same round."""
@@ -135,7 +143,7 @@ class DADPFL:
             servers=0,
             outlives_servers=True,
             paced_by_rounds=True,
-            observes="set da-dpfl.pruning.target=0, so that nobody prunes" if self.prunes else "",
+            assumption=UNPRUNED if self.prunes else None,
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

@@ -57,7 +57,8 @@ def find_own(name: str) -> Named | None:
 
 def own_algorithm(thing: Any, name: str) -> Named:
     """A user's algorithm, checked: an instance, its class, or a function that makes one."""
-    instance: Any = _made(thing, name) if isinstance(thing, type) or not hasattr(thing, "run") else thing
+    makes = isinstance(thing, type) or (callable(thing) and not hasattr(thing, "run"))
+    instance: Any = _made(thing, name) if makes else thing
     kind = type(instance)
     missing = [each for each in NEEDED if not callable(getattr(instance, each, None))]
     if missing or not dataclasses.is_dataclass(kind):
@@ -71,8 +72,6 @@ def own_algorithm(thing: Any, name: str) -> Named:
 
 
 def _made(thing: Any, name: str) -> Any:
-    if not callable(thing):
-        raise SettingError(f"{name!r} is a {type(thing).__name__}; wanted an algorithm's class, or an instance of it")
     try:
         return thing()
     except PacelineError:

@@ -33,7 +33,19 @@ class Server:
 
 
 def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> Server:
-    """A server with the initial model, and so many clients at work for it until the run ends."""
+    """A server with the initial model, and so many clients at work for it until the run ends.
+
+    >>> import paceline
+    >>> class Latest(paceline.Algorithm):
+    ...     rounds, local = 4, paceline.LocalSGD()
+    ...     async def run(self, world):
+    ...         server = start_pool(world, 2, self.local, self.rounds)
+    ...         for _ in range(self.rounds):
+    ...             server.replace((await server.inbox.get()).trained)
+    ...             yield paceline.Progress(server.model)
+    >>> paceline.dry(Latest(), {"times": "constant:3", "jitter": 0}, clients=5).times
+    [3.0, 3.0, 6.0, 6.0]
+    """
     server = Server(world.initial_model(), asyncio.Queue())
     idle = IdleClients(world, concurrency)
     for _ in range(concurrency):

@@ -8,12 +8,14 @@ One sequence of S = N0 clients is sequential FL; W = N0 sequences of one client 
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
+    Assumption,
     Dropped,
     Event,
     Model,
@@ -93,7 +95,17 @@ class PSFL:
             local=self.local,
             absence="skip",
             needs_public=self.aggregation.needs_public,
-            observes="set psfl.width and psfl.length" if self.given_structure() is None else "",
+            assumption=self.assumed_structure() if self.given_structure() is None else None,
+        )
+
+    def assumed_structure(self) -> Assumption:
+        """As many sequences as clients in each, or nearly: what a warm-up would find must be learned."""
+        width = math.isqrt(self.participants - 1) + 1
+        length = max(1, self.participants // width)
+        return Assumption(
+            f"the structure that a warm-up would find is taken to be W={width} sequences of S={length} clients"
+            " (psfl.width and psfl.length choose another)",
+            {"width": width, "length": length},
         )
 
     def given_structure(self) -> tuple[int, int] | None:

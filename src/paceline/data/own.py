@@ -97,7 +97,7 @@ def _described(thing: object) -> str:
 def _pair(part: Any, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
     if isinstance(part, tuple | list) and len(part) == 2 and hasattr(part[0], "__len__"):
         return np.asarray(part[0]), np.asarray(part[1])
-    if not hasattr(part, "__len__") or not hasattr(part, "__getitem__"):
+    if isinstance(part, np.ndarray) or not hasattr(part, "__len__") or not hasattr(part, "__getitem__"):
         raise DataError(f"{where}: {_described(part)}; wanted (x, y), or a torch Dataset, which has a length")
     try:
         items = [part[k] for k in range(len(part))]

@@ -220,7 +220,15 @@ class Comparison(Promise[Spread]):
 
 
 def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> Model:
-    """The weighted sum of models of one space; passing sums among them are folded in."""
+    """The weighted sum of models of one space; passing sums among them are folded in.
+
+    >>> import torch
+    >>> from paceline.runs.problem import make_space
+    >>> space = make_space("logistic", (1,), 2, "float32")
+    >>> zeros, ones = Model(space, torch.zeros(4)), Model(space, torch.ones(4))
+    >>> combine([(1.0, zeros), (-1.0, ones)]).operation.coefficients
+    (1.0, -1.0)
+    """
     flat: list[tuple[float, Model]] = []
     places: Places | None = None
     for factor, model in terms:
@@ -309,7 +317,15 @@ def job(function: Callable[..., Tensor], space: Space, *models: Model) -> Model:
 
 
 def mean(models: Sequence[Model], weights: Sequence[float] | None = None) -> Model:
-    """The average of models, weighted if weights are given (they are normalised to sum to 1)."""
+    """The average of models, weighted if weights are given (they are normalised to sum to 1).
+
+    >>> import torch
+    >>> from paceline.runs.problem import make_space
+    >>> space = make_space("logistic", (1,), 2, "float32")
+    >>> zeros, ones = Model(space, torch.zeros(4)), Model(space, torch.ones(4))
+    >>> mean([zeros, ones], [3, 1]).operation.coefficients
+    (0.75, 0.25)
+    """
     if weights is None:
         return combine((1.0 / len(models), model) for model in models)
     total = float(sum(weights))

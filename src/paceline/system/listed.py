@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import CostError, DataError, SettingError, nearest
+from paceline.references import announced, load_announced
 from paceline.seeds import address
 from paceline.system.availability import AlwaysOn, Availability, Leave, parse_availability
 from paceline.system.compute import Jitter
@@ -161,6 +162,8 @@ class ListedAvailability:
 def read_fleet(text: str) -> FleetFile:
     """The fleet in ``FILE`` or ``FILE,repeat``; every complaint names the file and the place in it."""
     path, repeat = text.removesuffix(",repeat"), text.endswith(",repeat")
+    if path in announced("fleets"):
+        path = _announced_path(path)
     devices = _from_toml(path) if path.endswith(".toml") else _from_csv(path)
     columns = [column for column in COLUMNS if column in devices[0]]
     if "seconds" in columns and "flops" in columns:
@@ -174,6 +177,15 @@ def read_fleet(text: str) -> FleetFile:
     for word in set(words or ()):
         _check_rule(path, word, len(devices))
     return FleetFile(path, len(devices), numbers, words, repeat)
+
+
+def _announced_path(name: str) -> str:
+    """The file that an installed package announces under this name: a path, or a function that returns one."""
+    thing = load_announced(announced("fleets")[name], DataError)
+    found = thing() if callable(thing) else thing
+    if not isinstance(found, str | Path):
+        raise DataError(f"the fleet {name!r} is announced as a {type(found).__name__}; wanted the path of a file")
+    return str(found)
 
 
 def _check_rule(path: str, word: str, devices: int) -> None:
