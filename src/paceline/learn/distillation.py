@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from paceline.errors import SettingError
 from paceline.learn.cohort.scoring import SLICE
+from paceline.learn.determinism import same_bits
 from paceline.learn.draws import draw_batches
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
@@ -67,11 +68,7 @@ def distil(
     batches = draw_batches([key], [len(x)], rule.recipe)
     module = space.module.eval()
     x = x.to(space.dtype)
-    # As fast a convolution as cuDNN has, among those that always give the same bits.
-    with (
-        torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=torch.backends.cudnn.allow_tf32),
-        torch.enable_grad(),
-    ):
+    with same_bits(x.device), torch.enable_grad():
         for step in range(rule.steps):
             rows = torch.from_numpy(batches.index_CSB[0, step][batches.real_CSB[0, step]]).to(x.device)
             output = torch.func.functional_call(module, weights, (x[rows],))
