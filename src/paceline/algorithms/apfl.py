@@ -18,7 +18,6 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
     count_rejected,
     deserted,
     require,
@@ -106,7 +105,7 @@ class APFL:
             ]
             rejected = count_rejected(world, [upload.device for upload in uploads])
             centre = self.aggregation.centre(world, buffer.model, weighted, rejected)
-            newest = combine([(1.0, buffer.model), (len(uploads) / len(world.clients), centre)])
+            newest = buffer.model + len(uploads) / len(world.clients) * centre
             flops = self.aggregation.flops(world, buffer.model, len(uploads))
             buffer.publish(await world.work(world.server, flops, newest), uploads)
 

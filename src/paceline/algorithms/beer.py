@@ -30,10 +30,11 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
     encoded,
+    once,
     require,
     somebody,
+    total,
 )
 from paceline.algorithms.gossip import Neighbours, draw_keys, heard_by, metropolis_shares, rival_recipe
 from paceline.algorithms.neighbourhoods import Neighbourhoods
@@ -176,9 +177,9 @@ class BEER:
                     gone.add(client)
                 return
             row = rows[client]
-            change = [(1.0, gradient), (-1.0, old.gradients[client])]
-            v = combine([(1.0, old.trackers[client]), *self.pull(client, row, old, "tracker"), *change])
-            x = combine([(1.0, old.models[client]), *self.pull(client, row, old, "model"), (-rate, v)])
+            news_of_gradient = [gradient, -old.gradients[client]]
+            v = total([old.trackers[client], *self.pull(client, row, old, "tracker"), *news_of_gradient])
+            x = total([old.models[client], *self.pull(client, row, old, "model"), -rate * v])
             h, g = old.estimates[client]
             news = [self.compressed(x - h, ~keys[client]), self.compressed(v - g, keys[client])]
             new.trackers[client], new.models[client], new.gradients[client] = v, x, gradient
@@ -220,20 +221,20 @@ class BEER:
 
     def pull(
         self, own: int, row: dict[int, float], old: Tracks, which: Literal["model", "tracker"]
-    ) -> Iterable[tuple[float, Model]]:
+    ) -> Iterable[Model]:
         """gamma times the weighted differences from the neighbours' estimates, as terms of a sum."""
-        others = sorted(k for k in row if k != own)
-        terms = [(self.gamma * row[k], getattr(old.known[own, k], which)) for k in others]
-        return [*terms, (-sum(weight for weight, _ in terms), getattr(old.estimates[own], which))]
+        weights = {k: self.gamma * row[k] for k in sorted(row) if k != own}
+        terms = [weight * getattr(old.known[own, k], which) for k, weight in weights.items()]
+        return [*terms, -sum(weights.values()) * getattr(old.estimates[own], which)]
 
     async def gradient(self, world: World, client: int, model: Model) -> Model:
         """A client's gradient."""
         if self.gradients == "batch":
             recipe = self.unit
             trained = await world.train(client, model, recipe)
-            return combine([(1.0 / recipe.lr, model), (-1.0 / recipe.lr, trained)])
+            return once(1.0 / recipe.lr * (model - trained))
         full = await world.learning.probe(client, model, self.local)
-        return combine([(1.0, full), (self.local.weight_decay, model)])
+        return full + self.local.weight_decay * model
 
     @cached_property
     def unit(self) -> LocalSGD:

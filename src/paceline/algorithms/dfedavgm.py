@@ -17,7 +17,6 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
     encoded,
     require,
     somebody,
@@ -96,7 +95,7 @@ class DFedAvgM:
                 after[client] = average
             else:
                 base = models[client] if self.base == "start" else met.trained[client]
-                after[client] = combine([(1.0, base), (1.0, average)])
+                after[client] = base + average
         return after
 
 

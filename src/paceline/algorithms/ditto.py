@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
-    Dropped,
     Model,
     Progress,
     Traits,
     World,
+    came_back,
     draw_clients,
     mean,
     require,
@@ -57,18 +57,14 @@ class Ditto:
         for round in range(self.rounds):
             await somebody(world, round, self.rounds)
             drawn = draw_clients(world, self.participants, "ditto", "draw", round)
-            answers = await world.gather(self.visit(world, client, model, personal) for client in drawn)
-            uploads = [answer for answer in answers if answer is not None]
+            uploads = await came_back(world, {client: self.visit(world, client, model, personal) for client in drawn})
             flops = Aggregation().flops(world, model, len(uploads))
-            model = await world.work(world.server, flops, mean(uploads) if uploads else model)
+            model = await world.work(world.server, flops, mean([*uploads.values()]) if uploads else model)
             yield Progress(list(personal), {"uploads": len(uploads)}, {"global": model})
 
-    async def visit(self, world: World, client: int, model: Model, personal: list[Model]) -> Model | None:
-        """Both trainings, one after the other; a client that leaves is not waited for."""
-        try:
-            received = await world.send(model, world.server, client)
-            trained = await world.train(client, received, self.local)
-            personal[client] = await world.train(client, personal[client], self.personal, anchor=received)
-            return await world.send(trained, client, world.server)
-        except Dropped:
-            return None
+    async def visit(self, world: World, client: int, model: Model, personal: list[Model]) -> Model:
+        """Both trainings, one after the other."""
+        received = await world.send(model, world.server, client)
+        trained = await world.train(client, received, self.local)
+        personal[client] = await world.train(client, personal[client], self.personal, anchor=received)
+        return await world.send(trained, client, world.server)

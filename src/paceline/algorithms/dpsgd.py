@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.base import Dropped, Model, Progress, Traits, World, deserted, mean, require
+from paceline.algorithms.base import Dropped, Model, Progress, Traits, World, comes, deserted, mean, require
 from paceline.algorithms.overlay import Overlay
 from paceline.errors import SettingError, nearest
 from paceline.learn.recipe import LocalSGD
@@ -81,9 +81,7 @@ class DPSGD:
     async def back(self, world: World, overlay: Overlay, client: int) -> bool:
         """The others go on without a client until it is back, in the round that they have come to by then."""
         overlay.step_out(client)
-        try:
-            await world.presence.reach([client])
-        except Dropped:
-            return False
-        overlay.step_in(client)
-        return True
+        there = await comes(world, [client])
+        if there:
+            overlay.step_in(client)
+        return there

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from paceline.algorithms.base import Progress, Traits, World, combine, require
+from paceline.algorithms.base import Progress, Traits, World, require
 from paceline.algorithms.pool import check_pool, start_pool
 from paceline.errors import nearest
 from paceline.learn.recipe import LocalSGD
@@ -49,7 +49,7 @@ class FedAsync:
             staleness = server.version - update.version
             world.log.count("staleness", staleness)
             alpha = self.mixing * self.weight(staleness)
-            server.replace(combine([(1.0 - alpha, server.model), (alpha, update.trained)]))
+            server.replace((1.0 - alpha) * server.model + alpha * update.trained)
             yield Progress(server.model, {"staleness": staleness})
 
     def weight(self, staleness: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.base import Progress, Traits, World, combine, require
+from paceline.algorithms.base import Progress, Traits, World, require, total
 from paceline.algorithms.pool import check_pool, start_pool
 from paceline.learn.recipe import LocalSGD
 
@@ -44,7 +44,7 @@ class FedBuff:
                 (update.trained - update.start) * (self.server_lr * weight(late) / self.buffer)
                 for update, late in zip(updates, staleness, strict=True)
             ]
-            server.replace(combine([(1.0, server.model), *((1.0, move) for move in moves)]))
+            server.replace(total([server.model, *moves]))
             yield Progress(server.model, {"staleness": sum(staleness) / self.buffer})
 
 

@@ -23,13 +23,13 @@ from torch import Tensor
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
-    Dropped,
     Model,
     Progress,
     Traits,
     World,
     apply,
     by_rows,
+    came_back,
     draw_clients,
     require,
     somebody,
@@ -112,8 +112,10 @@ class FedDST:
             await somebody(world, round, self.rounds)
             drawn = draw_clients(world, self.participants, "feddst", "draw", round)
             share = self.moved(round)
-            answers = await world.gather(self.visit(world, swarm, client, peer, share, known) for client in drawn)
-            updates = [answer for answer in answers if answer is not None]
+            came = await came_back(
+                world, {client: self.visit(world, swarm, client, peer, share, known) for client in drawn}
+            )
+            updates = [*came.values()]
             flops = self.server_flops(world, peer, len(updates), moved=share > 0)
             if updates:
                 ties = int(world.stream("feddst", "ties", round).integers(2**63)) if share else None
@@ -136,21 +138,18 @@ class FedDST:
         peer: Peer,
         share: float,
         known: dict[int, tuple[int, Model]],
-    ) -> Update | None:
-        """Download, train, upload; masks travel where they are news. A client that leaves is not waited for."""
+    ) -> Update:
+        """Download, train, upload; masks travel where they are news."""
         version, mask = known.get(client, (-1, None))
         there = mask if version == peer.version else None
         down = swarm.parcel(peer.weights, peer.mask, peer.counts, there)
-        try:
-            *masks, start = await world.send_all(down, world.server, client)
-            known[client] = peer.version, masks[0] if masks else there or peer.mask
-            here = replace(peer, weights=start, mask=known[client][1])
-            weights, mask = await self.train(world, swarm, client, here, share)
-            up = swarm.parcel(weights, mask, peer.counts, None if share else peer.mask)
-            *masks, arrived = await world.send_all(up, client, world.server)
-            return Update(arrived, masks[0] if masks else peer.mask, world.samples(client))
-        except Dropped:
-            return None
+        *masks, start = await world.send_all(down, world.server, client)
+        known[client] = peer.version, masks[0] if masks else there or peer.mask
+        here = replace(peer, weights=start, mask=known[client][1])
+        weights, mask = await self.train(world, swarm, client, here, share)
+        up = swarm.parcel(weights, mask, peer.counts, None if share else peer.mask)
+        *masks, arrived = await world.send_all(up, client, world.server)
+        return Update(arrived, masks[0] if masks else peer.mask, world.samples(client))
 
     async def train(self, world: World, swarm: Swarm, client: int, peer: Peer, share: float) -> tuple[Model, Model]:
         """Local training, its mask moved on the way where it is time for that; the weights and their mask."""

@@ -19,7 +19,7 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
+    came_back,
     draw_clients,
     mean,
     require,
@@ -134,15 +134,14 @@ class PFedAvg:
         """PF-2 ... PF-4: draw clients, let them train, average what comes back."""
         drawn = self.draw(world, homes, server, round)
         share = len(overlay.living) * len(homes.of(server)) / homes.samples
-        answers = await world.gather(
-            self.ask(world, overlay.sites[server], client, model, self.recipe(share * world.samples(client)))
-            for client in drawn
+        recipes = {client: self.recipe(share * world.samples(client)) for client in drawn}
+        site = overlay.sites[server]
+        came = await came_back(
+            world, {client: visit(world, client, model, recipe, site) for client, recipe in recipes.items()}
         )
-        came = {client: answer for client, answer in zip(drawn, answers, strict=True) if answer is not None}
-        if not came:
+        if not came:  # also where this server has failed: its clients have worked for nothing
             return model
-        total = sum(drawn[client] for client in came)
-        return combine([(drawn[client] / total, answer) for client, answer in came.items()])
+        return mean([*came.values()], [drawn[client] for client in came])
 
     def draw(self, world: World, homes: Homes, server: int, round: int) -> Counter[int]:
         """The round's clients, each as often as it was drawn."""
@@ -153,13 +152,6 @@ class PFedAvg:
             places = world.stream(*path).integers(len(mine), size=self.participants)
             return Counter(mine[k] for k in places)
         return Counter(draw_clients(world, self.participants, *path, among=mine))
-
-    async def ask(self, world: World, site: int, client: int, model: Model, recipe: LocalSGD) -> Model | None:
-        """PF-3; a client that leaves is not waited for, and one whose server has failed has worked for nothing."""
-        try:
-            return await visit(world, client, model, recipe, site)
-        except Dropped:
-            return None
 
     def recipe(self, share: float) -> LocalSGD:
         """The local training; where samples count, with the loss times M N_i p_j, so with another step."""

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from paceline.algorithms.base import Dropped, Model, World, deserted, require, visit
+from paceline.algorithms.base import Dropped, Model, World, comes, deserted, require, visit
 from paceline.learn.recipe import LocalSGD
 
 
@@ -101,11 +101,7 @@ class IdleClients:
 
     async def _somebody_comes(self) -> bool:
         idle = [client for client in self._world.clients if client not in self._busy]
-        try:
-            await self._world.presence.reach(idle)
-        except Dropped:
-            return False
-        return bool(idle)
+        return await comes(self._world, idle) and bool(idle)
 
     def put_back(self, client: int, for_good: bool = False) -> None:
         """The client is idle again, unless it left for good: then it is never drawn again."""

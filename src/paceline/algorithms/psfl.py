@@ -20,7 +20,7 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
+    came_back,
     count_rejected,
     require,
     somebody,
@@ -116,8 +116,8 @@ class PSFL:
         for r in range(self.rounds):
             await somebody(world, r, self.rounds)
             sequences = sampler.draw(world, times, r, *structure)
-            ends = await world.gather(self.ride(world, model, sequence, seen) for sequence in sequences)
-            arrived = [end for end in ends if end is not None]
+            rides = {place: self.ride(world, model, sequence, seen) for place, sequence in enumerate(sequences)}
+            arrived = [*(await came_back(world, rides)).values()]
             flops = self.aggregation.flops(world, model, len(arrived))
             model = await world.work(world.server, flops, self.aggregate(world, server, model, arrived))
             for _ in arrived:
@@ -131,7 +131,7 @@ class PSFL:
             return server.step(model, models, samples)
         rejected = count_rejected(world, [end.riders for end in ends])
         centre = self.aggregation.centre(world, model, [end - model for end in models], rejected)
-        return server.step(model, [combine([(1.0, model), (1.0, centre)])], [sum(samples)])
+        return server.step(model, [model + centre], [sum(samples)])
 
     async def warm_up(self, world: World, model: Model, times: TimeEstimates) -> tuple[Model, tuple[int, int]]:
         """Lines 1 to 11: estimate, then choose; learning goes on from where the warm-up ends."""
@@ -153,7 +153,8 @@ class PSFL:
     async def ride(
         self, world: World, model: Model, sequence: Sequence[int], times: TimeEstimates | None
     ) -> End | None:
-        """The model passes from client to client; one that drops out is passed over, a lost holder loses it."""
+        """The model passes from client to client: one that drops out is passed over, and whoever drops out with the
+        model in hand takes it away. None where nobody was there at all."""
         holder, riders = world.server, list[int]()
         for client in sequence:
             begin, there = world.now(), world.presence.online(client)
@@ -162,16 +163,13 @@ class PSFL:
                 model = await world.train(client, received, self.local)
             except Dropped as dropped:
                 if dropped.site == holder:
-                    return None
+                    raise
                 continue
             if times is not None and there:  # the time to wait for a device that is away says nothing of its speed
                 times.observe(client, world.now() - begin)
             holder = client
             riders.append(client)
-        try:
-            if holder == world.server:
-                return None
-            samples = sum(map(world.samples, riders))
-            return End(await world.send(model, holder, world.server), samples, tuple(riders))
-        except Dropped:
+        if not riders:
             return None
+        samples = sum(map(world.samples, riders))
+        return End(await world.send(model, holder, world.server), samples, tuple(riders))

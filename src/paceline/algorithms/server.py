@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Model, apply, combine, mean, require
+from paceline.algorithms.base import Model, apply, mean, once, require, total
 
 RATES = {"average": 1.0, "momentum": 1.0, "adam": 0.01, "yogi": 0.01, "adagrad": 0.01}
 
@@ -68,20 +68,18 @@ class Server:
         if rule.rule == "average" and rule.rate == 1.0:
             return average
         if rule.rule == "average":
-            return combine([(1.0 - rule.rate, model), (rule.rate, average)])
-        move = combine([(1.0, average), (-1.0, model)])
+            return (1.0 - rule.rate) * model + rule.rate * average
+        move = once(average - model)
         if rule.rule == "momentum":
-            self._velocity = (
-                move if self._velocity is None else combine([(rule.momentum, self._velocity), (1.0, move)])
-            )
-            return combine([(1.0, model), (rule.rate, self._velocity)])
+            self._velocity = move if self._velocity is None else rule.momentum * self._velocity + move
+            return model + rule.rate * self._velocity
         return self._adaptive(model, move)
 
     def _adaptive(self, model: Model, move: Model) -> Model:
         rule = self.rule
         share = 1.0 - rule.momentum
-        kept = [] if self._velocity is None else [(rule.momentum, self._velocity)]
-        self._velocity = combine([*kept, (share, move)])
+        kept = [] if self._velocity is None else [rule.momentum * self._velocity]
+        self._velocity = total([*kept, share * move])
         if self._squares is None:
             self._squares = apply(torch.full_like, move, fill_value=rule.tau**2)
         self._squares = apply(SQUARES[rule.rule], self._squares, move, beta=rule.beta2)

@@ -13,16 +13,16 @@ from typing import Any, Literal
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
-    Dropped,
     Model,
     Progress,
     Traits,
     World,
-    combine,
     count_rejected,
     mean,
     require,
     somebody,
+    those,
+    unless_dropped,
 )
 from paceline.learn.recipe import LocalSGD
 
@@ -58,23 +58,17 @@ class SPFL:
         sent: dict[int, Model] = {}
         for done in range(self.rounds):
             await somebody(world, done, self.rounds)
-            work: list[Any] = [self.train(world, device, held) for device in world.clients]
-            *arrived, newest = await world.gather([*work, self.add(world, held, sent)])
-            sent = {
-                device: upload for device, upload in zip(world.clients, arrived, strict=True) if upload is not None
-            }
-            held = newest
+            work: list[Any] = [unless_dropped(self.train(world, device, held)) for device in world.clients]
+            *arrived, held = await world.gather([*work, self.add(world, held, sent)])
+            sent = those(world.clients, arrived)
             yield Progress(held, {"uploads": len(sent)})
 
-    async def train(self, world: World, device: int, held: Model) -> Model | None:
-        """NI-1: download, train, upload; None of one that is left out."""
-        try:
-            received = await world.send(held, world.server, device)
-            trained = await world.train(device, received, self.local)
-            upload = trained - received if self.aggregate == "deltas" else trained
-            return await world.send(upload, device, world.server)
-        except Dropped:
-            return None
+    async def train(self, world: World, device: int, held: Model) -> Model:
+        """NI-1: download, train, upload."""
+        received = await world.send(held, world.server, device)
+        trained = await world.train(device, received, self.local)
+        upload = trained - received if self.aggregate == "deltas" else trained
+        return await world.send(upload, device, world.server)
 
     async def add(self, world: World, held: Model, sent: Mapping[int, Model]) -> Model:
         """NI-3: the server makes the next model of what it got in the round before."""
@@ -86,5 +80,4 @@ class SPFL:
         if self.aggregate == "models":
             return await world.work(world.server, flops, mean([*sent.values()]))
         centre = self.aggregation.centre(world, held, [*sent.values()], count_rejected(world, [*sent]))
-        newest = combine([(1.0, held), (len(sent) / len(world.clients), centre)])
-        return await world.work(world.server, flops, newest)
+        return await world.work(world.server, flops, held + len(sent) / len(world.clients) * centre)

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.algorithms.base import Comparison, Dropped, Model, World, combine, draw_clients, require
+from paceline.algorithms.base import Comparison, Model, World, came_back, draw_clients, require, total
 from paceline.algorithms.times import TimeEstimates
 from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
@@ -131,8 +131,8 @@ async def warm_up(
     rounds: list[Round] = []
     chosen = world.clients if settings.clients is None else draw_clients(world, settings.clients, "warm-up")
     for k in range(settings.rounds):
-        arrived = await world.gather(_timed_probe(world, client, model, local) for client in chosen)
-        seen = [one for one in arrived if one is not None]
+        came = await came_back(world, {client: _timed_probe(world, client, model, local) for client in chosen})
+        seen = [*came.values()]
         if len(seen) < FEWEST:
             raise SettingError(
                 f"{len(seen)} of {len(chosen)} clients came back from warm-up round {k + 1}; {FEWEST} are needed"
@@ -153,26 +153,23 @@ async def warm_up(
             )
         )
         step = -local.lr_at(0) / len(seen)
-        model = combine([(1.0, model), *((step, one.gradient) for one in seen)])
+        model = total([model, *(step * one.gradient for one in seen)])
     return model, _estimates(rounds, world.now() - begin)
 
 
-async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD) -> Seen | None:
-    """The server sends, the client computes its gradient and sends it back; None from one that leaves.
+async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD) -> Seen:
+    """The server sends, the client computes its gradient and sends it back.
 
     A probe is other work than a visit: where devices take time in proportion to work, so is what is inferred of it.
     """
     begin, there = world.now(), world.presence.online(client)
-    try:
-        await world.presence.reach([client])  # all take part (PS-9): who is away is waited for
-        received = await world.send(model, world.server, client)
-        began = world.now()
-        gradient = await world.learning.probe(client, received, local)
-        seconds = (began - begin) + (world.now() - began) * world.learning.visits_per_probe(client, local)
-        returned = await world.send(gradient, client, world.server)
-        return Seen(client, seconds if there else None, returned)
-    except Dropped:
-        return None
+    await world.presence.reach([client])  # all take part (PS-9): who is away is waited for
+    received = await world.send(model, world.server, client)
+    began = world.now()
+    gradient = await world.learning.probe(client, received, local)
+    seconds = (began - begin) + (world.now() - began) * world.learning.visits_per_probe(client, local)
+    returned = await world.send(gradient, client, world.server)
+    return Seen(client, seconds if there else None, returned)
 
 
 def _by_client(clients: Sequence[int], values: Sequence[float]) -> dict[int, float]:

@@ -142,6 +142,9 @@ class Model:
 
     __rmul__ = __mul__
 
+    def __neg__(self) -> Model:
+        return self * -1.0
+
     def __repr__(self) -> str:
         what = "value" if self.value is not None else type(self.operation).__name__.lower()
         return f"<Model {self.space.name}: {what}>"
@@ -241,6 +244,16 @@ def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> M
     found = Model(space, None, Sum(tuple(f for f, _ in flat), passing), tuple(m for _, m in flat))
     found.places = places
     return found
+
+
+def total(models: Iterable[Model]) -> Model:
+    """The sum of models of one space, as one node: ``a + b + c`` would make one of each ``+``."""
+    return combine((1.0, model) for model in models)
+
+
+def once(difference: Model) -> Model:
+    """A difference or a scaling as a node of its own: computed once, not folded into every sum that uses it."""
+    return combine([(1.0, difference)])
 
 
 def common_places(models: Iterable[Model]) -> Places | None:
