@@ -22,6 +22,7 @@ from paceline.algorithms.base import (
     deserted,
     require,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import NOBODY
 
@@ -40,7 +41,7 @@ class Upload(NamedTuple):
 class APFL:
     """Every device at its own pace, the server too."""
 
-    rounds: int = 500
+    rounds: int = bounded(500, least=1)
     """Aggregations."""
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
@@ -49,7 +50,7 @@ class APFL:
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         staleness_weight(self.staleness, 1)
 
     def traits(self, clients: int) -> Traits:

@@ -29,11 +29,11 @@ from paceline.algorithms.base import (
     World,
     apply,
     by_rows,
-    require,
     somebody,
 )
 from paceline.algorithms.neighbourhoods import Neighbourhoods
 from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, average, masked
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import (
@@ -58,51 +58,42 @@ SCORED = 20
 class Pruning:
     """When masks become sparser, and how much (DA-8 ... DA-10)."""
 
-    target: float = 0.8
+    target: float = bounded(0.8, below=1)
     """The share of zeros at which a client stops (s*); not above the first sparsity: nobody prunes."""
-    threshold: float = 0.02
+    threshold: float = bounded(0.02, least=0, below=math.inf)
     """A client votes for it when its detection score changes by less than this, relative to the first (delta_pr)."""
-    share: float = 0.5
+    share: float = bounded(0.5, above=0, most=1)
     """Votes that start it (delta_v)."""
-    delay: float = 0.0
+    delay: float = bounded(0.0, least=0, below=math.inf)
     """b of Eq. 6."""
-    scale: float = 1.3
+    scale: float = bounded(1.3, above=0, below=math.inf)
     """c of Eq. 6: the gaps between prunings shrink by it."""
     norm: Literal["tensors", "global"] = "tensors"
     """Of the detection score: as the reference code has it, or as Eq. 4 (DA-E6)."""
-    first: int | None = None
+    first: int | None = bounded(None, least=1)
     """The round t* itself, instead of a vote."""
     sap: Sap = field(default_factory=Sap)
-
-    def check(self) -> None:
-        """Refuse what cannot be, before anything is learned."""
-        require(self.target < 1, f"pruning.target is {self.target}; wanted a share below 1")
-        require(0 <= self.threshold < math.inf, f"pruning.threshold is {self.threshold}; wanted 0 or more, as 0.02")
-        require(0 < self.share <= 1, f"pruning.share is {self.share}; wanted a share above 0 and at most 1")
-        require(0 <= self.delay < math.inf, f"pruning.delay is {self.delay}; wanted rounds, 0 or more")
-        require(0 < self.scale < math.inf, f"pruning.scale is {self.scale}; wanted a number above 0, as 1.3")
-        require(self.first is None or self.first >= 1, f"pruning.first is {self.first}; wanted a round, 1 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DADPFL:
     """Peers that reuse what was trained in the same round."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
-    wait: int = 10
+    wait: int = bounded(10, least=0)
     """At most so many neighbours are waited for (N); 0: everybody starts at once."""
     rule: Literal["fastest", "lowest"] = "fastest"
     """Those that finish first, or those with the lowest index as in the reference code (DA-E7)."""
     decay: bool = False
     """Let the wait cap fall to 0 step by step, as the reference code does (DA-E7)."""
-    sparsity: float = 0.5
+    sparsity: float = bounded(0.5, least=0, below=1)
     """The share of zeros at the start (s_0)."""
     spread: Spread = "erk"
     same_masks: bool = False
     """All clients begin with the same mask."""
     pruning: Pruning = field(default_factory=Pruning)
-    regrow: float = 0.3
+    regrow: float = bounded(0.3, least=0, most=1)
     """alpha_0: the share of active weights that the first round moves; 0: masks stay."""
     growth: Literal["gradient", "random"] = "gradient"
     """Where weights grow: at the largest gradients of one batch (RigL), or anywhere (DisPFL's script)."""
@@ -114,11 +105,7 @@ class DADPFL:
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
-        require(self.wait >= 0, f"wait is {self.wait}; it must be 0 or more")
-        require(0 <= self.sparsity < 1, f"sparsity is {self.sparsity}; wanted a share of zeros from 0 to below 1")
-        require(0 <= self.regrow <= 1, f"regrow is {self.regrow}; wanted a share from 0 to 1")
-        self.pruning.check()
+        check_bounds(self)
         self.neighbours.check(clients)
 
     @property

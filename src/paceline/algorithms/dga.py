@@ -19,11 +19,11 @@ from paceline.algorithms.base import (
     came_back,
     count_rejected,
     once,
-    require,
     somebody,
     those,
     unless_dropped,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -31,7 +31,7 @@ from paceline.learn.recipe import LocalSGD
 class DGA:
     """Extra local training during communication, with correction."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
     extra: bool = True
@@ -39,7 +39,7 @@ class DGA:
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
 
     def traits(self, clients: int) -> Traits:
         """The average is of all devices."""

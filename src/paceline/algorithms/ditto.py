@@ -22,6 +22,7 @@ from paceline.algorithms.base import (
     somebody,
 )
 from paceline.algorithms.gossip import rival_recipe
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -29,7 +30,7 @@ from paceline.learn.recipe import LocalSGD
 class Ditto:
     """A server, some clients a round, and a personal model for each."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     participants: int = 10
     """Clients drawn in a round."""
     local: LocalSGD = field(default_factory=lambda: rival_recipe(epochs=3))
@@ -40,7 +41,7 @@ class Ditto:
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         require(
             1 <= self.participants <= clients,
             f"participants is {self.participants}; with {clients} clients wanted 1 to {clients}",

@@ -23,6 +23,7 @@ from paceline.algorithms.base import (
     somebody,
     visit,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.distillation import Distillation
 from paceline.learn.recipe import LocalSGD
 
@@ -31,7 +32,7 @@ from paceline.learn.recipe import LocalSGD
 class FedDF:
     """One student of every architecture, taught by all."""
 
-    rounds: int = 30
+    rounds: int = bounded(30, least=1)
     participants: int = 20
     """Clients a round."""
     local: LocalSGD = field(default_factory=LocalSGD)
@@ -51,7 +52,7 @@ class FedDF:
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         require(
             1 <= self.participants <= clients,
             f"participants is {self.participants} but there are {clients} clients; lower it or raise `clients`",

@@ -36,6 +36,7 @@ from paceline.algorithms.base import (
 )
 from paceline.algorithms.gossip import noise, rival_recipe
 from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, masked
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import cosine_fraction, counts, rigl
@@ -54,21 +55,21 @@ class Update(NamedTuple):
 class FedDST:
     """A server, some clients a round, one sparse model."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     participants: int = 10
     """Clients drawn in a round."""
-    sparsity: float = 0.5
+    sparsity: float = bounded(0.5, least=0, below=1)
     """The share of zeros, from the start to the end."""
     spread: Spread = "erk"
-    interval: int = 10
+    interval: int = bounded(10, least=1)
     """Rounds from one readjustment to the next (1, 5, 10 or 20 in DA-DPFL's comparison), beginning with the second
     round; 1 is every round, the first too. Both as in the authors' code."""
-    fraction: float = 0.5
+    fraction: float = bounded(0.5, least=0, most=1)
     """The share of active weights that a readjustment moves at first. 0.5 is the default of the authors' code, which
     moves as many every time; their command for CIFAR-10 has 0.01. That it falls to 0 by a cosine is ours."""
-    last: int | None = None
+    last: int | None = bounded(None, least=1, none="for half of all")
     """The round in which it comes to 0, and from which on nothing moves; half of all rounds unless given."""
-    before: int | None = None
+    before: int | None = bounded(None, least=1, none="for all")
     """Epochs before a readjustment; the rest of ``local.epochs`` then trains what has grown. All unless given, as in
     the authors' code: grown weights are 0 when the server looks, and take the places that all have dropped; those
     that most clients have grown come first."""
@@ -78,17 +79,11 @@ class FedDST:
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
-        for name in ("rounds", "interval"):
-            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
-        for name in ("last", "before"):
-            given = getattr(self, name)
-            require(given is None or given >= 1, f"{name} is {given}; wanted 1 or more, or none")
+        check_bounds(self)
         require(
             1 <= self.participants <= clients,
             f"participants is {self.participants}; with {clients} clients wanted 1 to {clients}",
         )
-        require(0 <= self.sparsity < 1, f"sparsity is {self.sparsity}; wanted a share of zeros from 0 to below 1")
-        require(0 <= self.fraction <= 1, f"fraction is {self.fraction}; wanted a share from 0 to 1")
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is not waited for."""

@@ -24,6 +24,7 @@ from paceline.algorithms.base import (
     visit,
 )
 from paceline.algorithms.homes import Homes, Layout
+from paceline.config import bounded, check_bounds
 from paceline.errors import SiteError
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import Graph
@@ -33,13 +34,13 @@ from paceline.topology import Graph
 class HierFAVG:
     """A cloud, edge servers, clients."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     """Aggregations of the cloud."""
-    servers: int = 9
+    servers: int = bounded(9, least=1)
     """Edge servers."""
     participants: int | None = 4
     """Clients that each edge server draws (PF-E8: 4 of each, not 9 in all); none: all of its clients."""
-    partial: int = 2
+    partial: int = bounded(2, least=1)
     """Aggregations at the edge for each at the cloud (kappa_2, E2 in the P-FedAvg paper)."""
     redraw: bool = False
     """Draw clients anew for every aggregation at the edge, as the reference code does, or once in a round."""
@@ -51,8 +52,7 @@ class HierFAVG:
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
-        for name in ("rounds", "servers", "partial"):
-            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
+        check_bounds(self)
         require(self.servers <= clients, f"servers is {self.servers}, but there are only {clients} clients")
         fewest = clients // self.servers
         require(

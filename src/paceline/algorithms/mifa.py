@@ -18,9 +18,9 @@ from paceline.algorithms.base import (
     World,
     came_back,
     count_rejected,
-    require,
     somebody,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -28,13 +28,13 @@ from paceline.learn.recipe import LocalSGD
 class MIFA:
     """Memorised updates."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
 
     def traits(self, clients: int) -> Traits:
         """Nobody is waited for, but in the first round."""

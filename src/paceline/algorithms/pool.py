@@ -109,9 +109,8 @@ class IdleClients:
             self._busy.discard(client)
 
 
-def check_pool(rounds: int, concurrency: int, clients: int) -> None:
+def check_pool(concurrency: int, clients: int) -> None:
     """Clients at work are distinct, so there must be as many."""
-    require(rounds >= 1, f"rounds is {rounds}; it must be 1 or more")
     require(
         1 <= concurrency <= clients,
         f"concurrency is {concurrency} but there are {clients} clients;"

@@ -30,6 +30,7 @@ from paceline.algorithms.server import Server, ServerRule
 from paceline.algorithms.structure import bound_ratio, choose_structure, explain
 from paceline.algorithms.times import TimeEstimates
 from paceline.algorithms.warmup import WarmUp, warm_up
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 CHOSEN = ("W", "S", "width", "length", "ratio", "expected_round_seconds")
@@ -49,12 +50,12 @@ class End(NamedTuple):
 class PSFL:
     """W sequences abreast, S clients in each."""
 
-    rounds: int = 100
-    participants: int = 20
+    rounds: int = bounded(100, least=1)
+    participants: int = bounded(20, least=1)
     """Most clients a round, W*S."""
-    width: int | None = None
+    width: int | None = bounded(None, least=1)
     """W, sequences abreast; chosen after a warm-up when neither it nor the length is given."""
-    length: int | None = None
+    length: int | None = bounded(None, least=1)
     """S, clients in each."""
     sampler: Literal["partition", "uniform", "weighted"] | Sampler = "partition"
     """Who rides: one of each speed class in every sequence, anyone, or rather the fast."""
@@ -65,11 +66,9 @@ class PSFL:
 
     def check(self, clients: int) -> None:
         """W*S clients are drawn without repetition, so there must be as many."""
-        for name in ("rounds", "participants"):
-            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
+        check_bounds(self)
         for name in ("width", "length"):
             given = getattr(self, name)
-            require(given is None or given >= 1, f"{name} is {given}; it must be 1 or more")
             alone = given is not None and None in (self.width, self.length)
             require(
                 not alone or given <= self.participants,

@@ -13,7 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Model, apply, mean, once, require, total
+from paceline.algorithms.base import Model, apply, mean, once, total
+from paceline.config import bounded, check_bounds
 
 RATES = {"average": 1.0, "momentum": 1.0, "adam": 0.01, "yogi": 0.01, "adagrad": 0.01}
 
@@ -23,23 +24,19 @@ class ServerRule:
     """How a server aggregates."""
 
     rule: Literal["average", "momentum", "adam", "yogi", "adagrad"] = "average"
-    lr: float | None = None
+    lr: float | None = bounded(None, above=0)
     """The server's rate; 1 for average and momentum, 0.01 for the adaptive rules when not given."""
-    momentum: float = 0.9
+    momentum: float = bounded(0.9, least=0, below=1)
     """Of the move (beta 1); not used by average."""
-    beta2: float = 0.99
+    beta2: float = bounded(0.99, least=0, below=1)
     """Of the squared move, for adam and yogi."""
-    tau: float = 1e-3
+    tau: float = bounded(1e-3, above=0)
     """How adaptive the adaptive rules are: the smaller, the more."""
     weights: Literal["uniform", "samples"] = "uniform"
     """All alike (PS-2), or by the number of samples a model was trained on, as FedAvg was first published."""
 
     def __post_init__(self) -> None:
-        require(self.rate > 0, f"server.lr is {self.lr}; it must be a number greater than 0")
-        require(self.tau > 0, f"server.tau is {self.tau}; it must be a number greater than 0")
-        for name in ("momentum", "beta2"):
-            value = getattr(self, name)
-            require(0 <= value < 1, f"server.{name} is {value}; it must be 0 or more, and below 1")
+        check_bounds(self, "server.")
 
     @property
     def rate(self) -> float:

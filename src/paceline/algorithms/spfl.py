@@ -24,6 +24,7 @@ from paceline.algorithms.base import (
     those,
     unless_dropped,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -31,7 +32,7 @@ from paceline.learn.recipe import LocalSGD
 class SPFL:
     """All devices in every round, the server at work meanwhile."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
     aggregate: Literal["deltas", "models"] = "deltas"
@@ -40,7 +41,7 @@ class SPFL:
 
     def check(self, clients: int) -> None:
         """Refuse what cannot be."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         require(
             self.aggregate == "deltas" or self.aggregation.rule == "mean",
             f"aggregation.rule is {self.aggregation.rule!r}, which works on updates; use aggregate=deltas with it",

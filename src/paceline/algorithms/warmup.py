@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from paceline.algorithms.base import Comparison, Model, World, came_back, draw_clients, require, total
 from paceline.algorithms.times import TimeEstimates
+from paceline.config import bounded, check_bounds
 from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
 
@@ -29,18 +30,17 @@ FEWEST = 3
 class WarmUp:
     """How the warm-up is done, and how its estimates are read."""
 
-    rounds: int = 5
+    rounds: int = bounded(5, least=2)
     """K: two are needed to see a client's times vary."""
     clients: int | None = None
     """How many take part, the same in every round; all when not given, as in the paper."""
     noise: Literal["sample", "batch"] = "sample"
     """σ² of a gradient from one sample, as Eq. 24 has it, or from one batch of the recipe's size."""
-    c0: float = 0.1
+    c0: float = bounded(0.1, above=0, below=0.2)
     """The bound's constant, between 0 and 0.2 (PS-4)."""
 
     def __post_init__(self) -> None:
-        require(self.rounds >= 2, f"warmup.rounds is {self.rounds}; times vary over 2 or more rounds")
-        require(0 < self.c0 < 0.2, f"warmup.c0 is {self.c0}; it must lie between 0 and 0.2")
+        check_bounds(self, "warmup.")
 
     def check(self, clients: int) -> None:
         """Enough clients must take part, and be there."""
