@@ -9,7 +9,6 @@ from paceline.system.availability import (
     Combined,
     Dropouts,
     Leave,
-    Schedule,
     Vanishing,
     Windows,
 )
@@ -17,6 +16,7 @@ from paceline.system.compute import Compute, FlopTimes, LawTimes, MeasuredTimes
 from paceline.system.cost import FREE, Cost
 from paceline.system.failures import Failures, parse_failures
 from paceline.system.fleet import Fleet, FleetSettings, build_fleet
+from paceline.system.hours import Schedule
 from paceline.system.laws import (
     Constant,
     Discrete,
