@@ -259,7 +259,7 @@ def test_evaluation(name, personal):
 def compare_probes(jobs, trainer, tolerance):
     for want, have in zip(ReferenceTrainer().probe(jobs), trainer.probe(jobs), strict=True):
         assert (have.value.cpu() - want.value).norm() <= tolerance * want.value.norm()
-        assert float(have.noise) == pytest.approx(float(want.noise), rel=100 * tolerance, abs=tolerance)
+        assert float(have.variance) == pytest.approx(float(want.variance), rel=100 * tolerance, abs=tolerance)
 
 
 @pytest.mark.parametrize("cohort", [None, 1, 3, 64])
@@ -304,7 +304,7 @@ def test_a_probe_is_the_full_gradient_and_its_noise_is_unbiased():
         full = gradients.mean(dim=0)
         assert (probes[0].value - full).norm() <= 1e-12 * full.norm()
         noise = float((gradients - full).square().sum(dim=1).mean())
-        drawn = np.array([float(p.noise) for p in probes])
+        drawn = np.array([float(p.variance) for p in probes])
         error = drawn.std(ddof=1) / np.sqrt(len(drawn))
         assert abs(drawn.mean() - noise) <= 4 * error + 1e-12
 

@@ -24,7 +24,7 @@ from paceline.algorithms.base import (
 )
 from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
-from paceline.ledger import NOBODY
+from paceline.ledger import NO_SITE
 
 STALENESS = ("none", "polynomial", "constant")
 
@@ -94,7 +94,7 @@ class APFL:
         """NI-7: take all that is pending, work on it, publish; the divisor is the number of devices."""
         while True:
             if not buffer.pending:
-                await world.wait(world.server, buffer.arrival(), NOBODY)
+                await world.wait(world.server, buffer.arrival(), NO_SITE)
             await world.settled()  # what arrives at the same instant is aggregated together
             uploads = buffer.take()
             late = [buffer.clock - upload.clock for upload in uploads]

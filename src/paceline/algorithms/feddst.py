@@ -34,7 +34,7 @@ from paceline.algorithms.base import (
     require,
     somebody,
 )
-from paceline.algorithms.gossip import noise, rival_recipe
+from paceline.algorithms.gossip import draws, rival_recipe
 from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, masked
 from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
@@ -209,7 +209,7 @@ def _largest(centre: Tensor, *masks: Tensor, slots: Sequence[Slot], kept: Sequen
         tied_1P[:, slot.start : slot.stop] = tie_1N
         torn.append((lost_1N & tie_1N).sum(dim=1))
     # Whole votes and a fraction: in double precision neither spoils the other.
-    rank_1P = (votes_P.double() + noise(ties, centre).double())[None]
+    rank_1P = (votes_P.double() + draws(ties, centre).double())[None]
     for slot, lost_1N in zip(slots, least(rank_1P, tied_1P, slots, torch.stack(torn, dim=1)), strict=True):
         mask_1P[:, slot.start : slot.stop].sub_(lost_1N.to(mask_1P.dtype))
     return mask_1P[0]

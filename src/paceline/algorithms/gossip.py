@@ -137,7 +137,7 @@ def mixed(row: Mapping[int, float], models: Mapping[int, Model]) -> Model:
     return combine([(row[client], models[client]) for client in sorted(row)])
 
 
-def noise(key: int, like: Tensor) -> Tensor:
+def draws(key: int, like: Tensor) -> Tensor:
     """Numbers from (0, 1) at an address, one for every place of the last dimension."""
     place = torch.arange(like.shape[-1], device=like.device)
     return uniform(mix_key(torch.tensor(key, device=like.device), place))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from paceline.algorithms.base import Model, Progress, Traits, World, apply, by_rows, packed, require, somebody
-from paceline.algorithms.gossip import Meeting, equal_shares, mixed, noise, rival_recipe, train_and_meet
+from paceline.algorithms.gossip import Meeting, draws, equal_shares, mixed, rival_recipe, train_and_meet
 from paceline.algorithms.neighbourhoods import matching
 from paceline.config import bounded, check_bounds
 from paceline.learn.codecs import Masked
@@ -67,7 +67,7 @@ class GossipFL:
 
     def covered(self, size: int, key: int) -> int:
         """How many of so many weights the mask of this key covers."""
-        return int((noise(key, torch.empty(size)) < self.density).sum())
+        return int((draws(key, torch.empty(size)) < self.density).sum())
 
     async def meet(self, world: World, groups: Sequence[Sequence[int]], models: Sequence[Model], key: int) -> Meeting:
         """One round's training and transfers."""
@@ -97,9 +97,9 @@ class GossipFL:
 
 def shared_mask(like_P: Tensor, *, key: int, density: float) -> Tensor:
     """Ones where the mask of this key is."""
-    return (noise(key, like_P) < density).to(like_P.dtype)
+    return (draws(key, like_P) < density).to(like_P.dtype)
 
 
 def under_mask(own_CP: Tensor, centre_CP: Tensor, *, key: int, density: float) -> Tensor:
     """Replace what the shared mask of this key covers."""
-    return torch.where(noise(key, own_CP) < density, centre_CP, own_CP)
+    return torch.where(draws(key, own_CP) < density, centre_CP, own_CP)

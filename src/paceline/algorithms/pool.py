@@ -19,8 +19,8 @@ class Update(NamedTuple):
 
 
 @dataclass(eq=False)
-class Server:
-    """The current model, how often it has changed, and what has arrived since."""
+class PoolServer:
+    """The server of a pool: the current model, how often it has changed, and what has arrived since."""
 
     model: Model
     inbox: asyncio.Queue[Update]
@@ -32,16 +32,16 @@ class Server:
         self.version += 1
 
 
-def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> Server:
+def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> PoolServer:
     """A server with the initial model, and so many clients at work for it until the run ends."""
-    server = Server(world.initial_model(), asyncio.Queue())
+    server = PoolServer(world.initial_model(), asyncio.Queue())
     idle = IdleClients(world, concurrency)
     for _ in range(concurrency):
         world.spawn(_keep_working(world, server, idle, local, rounds))
     return server
 
 
-async def _keep_working(world: World, server: Server, idle: IdleClients, local: LocalSGD, rounds: int) -> None:
+async def _keep_working(world: World, server: PoolServer, idle: IdleClients, local: LocalSGD, rounds: int) -> None:
     """One place in the pool: an idle client downloads, trains, uploads; then another takes the place."""
     while True:
         client = idle.take()

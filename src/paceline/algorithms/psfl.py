@@ -26,9 +26,9 @@ from paceline.algorithms.base import (
     somebody,
 )
 from paceline.algorithms.samplers import Sampler, check_fit, sampler_named
-from paceline.algorithms.server import Server, ServerRule
+from paceline.algorithms.server import ServerOptimiser, ServerRule
 from paceline.algorithms.structure import bound_ratio, choose_structure, explain
-from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.time_order import TimeOrder
 from paceline.algorithms.warmup import WarmUp, warm_up
 from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
@@ -105,7 +105,7 @@ class PSFL:
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Algorithm 1."""
         model = world.initial_model()
-        times = TimeEstimates(len(world.clients), int(world.stream("time order").integers(1 << 63)))
+        times = TimeOrder(len(world.clients), int(world.stream("time order").integers(1 << 63)))
         structure = self.given_structure()
         if structure is None:
             model, structure = await self.warm_up(world, model, times)
@@ -123,7 +123,7 @@ class PSFL:
                 world.log.count("staleness", 0)
             yield Progress(model, {"sequences": len(arrived)})
 
-    def aggregate(self, world: World, server: Server, model: Model, ends: Sequence[End]) -> Model:
+    def aggregate(self, world: World, server: ServerOptimiser, model: Model, ends: Sequence[End]) -> Model:
         """PS-2: the plain average, or what the rules say."""
         models, samples = [end.model for end in ends], [end.samples for end in ends]
         if self.aggregation.rule == "mean" or not ends:
@@ -132,7 +132,7 @@ class PSFL:
         centre = self.aggregation.centre(world, model, [end - model for end in models], rejected)
         return server.step(model, [model + centre], [sum(samples)])
 
-    async def warm_up(self, world: World, model: Model, times: TimeEstimates) -> tuple[Model, tuple[int, int]]:
+    async def warm_up(self, world: World, model: Model, times: TimeOrder) -> tuple[Model, tuple[int, int]]:
         """Lines 1 to 11: estimate, then choose; learning goes on from where the warm-up ends."""
         model, found = await warm_up(world, model, self.local, self.warmup, times)
         world.log.tell(Event(text=found.text(), figures=found.figures()))
@@ -149,9 +149,7 @@ class PSFL:
         )
         return model, (best.W, best.S)
 
-    async def ride(
-        self, world: World, model: Model, sequence: Sequence[int], times: TimeEstimates | None
-    ) -> End | None:
+    async def ride(self, world: World, model: Model, sequence: Sequence[int], times: TimeOrder | None) -> End | None:
         """The model passes from client to client: one that drops out is passed over, and whoever drops out with the
         model in hand takes it away. None where nobody was there at all."""
         holder, riders = world.server, list[int]()

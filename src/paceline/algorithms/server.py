@@ -43,13 +43,13 @@ class ServerRule:
         """The rate given, or the rule's own."""
         return RATES[self.rule] if self.lr is None else self.lr
 
-    def start(self) -> Server:
-        """A server that has aggregated nothing yet."""
-        return Server(self)
+    def start(self) -> ServerOptimiser:
+        """An optimiser that has aggregated nothing yet."""
+        return ServerOptimiser(self)
 
 
-class Server:
-    """The optimiser's memory."""
+class ServerOptimiser:
+    """A server's rule with its memory: the moves so far, and their squares."""
 
     def __init__(self, rule: ServerRule) -> None:
         self.rule = rule

@@ -56,7 +56,7 @@ class Visit:
     """What a client computes on its own data; the first parent is the start, then those named in ``extras``."""
 
     act: Literal["train", "probe"]
-    """Local training gives a model; a probe gives the full gradient, and its samples' noise beside it."""
+    """Local training gives a model; a probe gives the full gradient, and beside it the variance of its samples'."""
     shards: Shards
     client: int
     recipe: LocalSGD
@@ -114,7 +114,7 @@ class Model:
         self.operation = operation
         self.parents = parents
         self.figure: Tensor | None = None
-        """A number that came with the value: a visit's mean loss, a probe's noise."""
+        """A number that came with the value: a visit's mean loss, a probe's variance."""
         self.wire: Wire | None = None
         """How it is sent where not as a dense model (``packed``, ``encoded``)."""
         self.places: Places | None = common_places(parents) if parents else None

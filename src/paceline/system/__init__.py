@@ -29,7 +29,7 @@ from paceline.system.laws import (
 )
 from paceline.system.links import FreeLinks, LinkPower, Links, RateLinks, TraceLinks
 from paceline.system.network import Backbone, Network, Rate, Route, Sharing, parse_backbone, parse_sharing
-from paceline.system.server import ConstantServer, FlopServer, FreeServer, Server, UndefinedServer
+from paceline.system.server import ConstantServer, FlopServer, FreeServer, ServerCosts, UndefinedServer
 from paceline.system.traces import Recording, Trace, read_traces
 
 __all__ = [
@@ -70,7 +70,7 @@ __all__ = [
     "Windows",
     "Schedule",
     "Combined",
-    "Server",
+    "ServerCosts",
     "UndefinedServer",
     "FreeServer",
     "ConstantServer",

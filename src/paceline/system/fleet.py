@@ -11,7 +11,7 @@ from paceline.system.cost import Cost
 from paceline.system.failures import Failures, parse_failures
 from paceline.system.links import LinkPower, Links, RateLinks, TraceLinks, parse_links
 from paceline.system.network import Network, parse_backbone, parse_sharing
-from paceline.system.server import Server, UndefinedServer, parse_server
+from paceline.system.server import ServerCosts, UndefinedServer, parse_server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Fleet:
     compute: Compute
     links: Links
     availability: Availability
-    server: Server = field(default_factory=UndefinedServer)
+    server: ServerCosts = field(default_factory=UndefinedServer)
     network: Network | None = None
     """What transfers share with one another; without it, nothing."""
     failures: Failures = field(default_factory=Failures)
