@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.algorithms import times as times_module
+from paceline.algorithms import time_order
 from paceline.algorithms.samplers import SAMPLERS, TimePartition, UniformSampler, Weighted, sampler_named
 from paceline.algorithms.time_order import SortedKeys, TimeOrder
 from paceline.errors import SettingError
@@ -60,7 +60,7 @@ def sorted_in_full(times, known):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(times_module, "BLOCK", 4)
+    monkeypatch.setattr(time_order, "BLOCK", 4)
 
 
 # -- estimates ------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_nothing_is_allocated_before_it_is_needed():
 )
 def test_the_incremental_order_is_that_of_a_full_sort(clients, seen, warm):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(times_module, "BLOCK", 4)
+        patch.setattr(time_order, "BLOCK", 4)
         times = TimeOrder(clients, KEY)
         known = {}
         if warm:

@@ -207,19 +207,19 @@ def test_repeating_gives_the_same_bits(name, threads):
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_traced_steps_have_the_bits_of_plain_ones(option):
-    """A form is traced when it has come up a few times; the first visits run plain, the last ones traced."""
+def test_scripted_steps_have_the_bits_of_plain_ones(option):
+    """A form is scripted when it has come up a few times; the first visits run plain, the last ones scripted."""
     space = make_space("mlp:16", (1, 5, 5), 4, torch.float32)
     jobs = make_jobs(space, make_shards((1, 5, 5), 4, torch.float32), LocalSGD(batch=8, **OPTIONS[option]))
     trainer = CohortTrainer(threads=1)
     runs = [trainer.train(jobs) for _ in range(6)]
-    assert trainer._traces.traces, "nothing was traced"
+    assert trainer._scripts.scripts, "nothing was scripted"
     for later in runs[1:]:
         assert all(torch.equal(a.value, b.value) for a, b in zip(runs[0], later, strict=True))
         assert all(torch.equal(a.loss, b.loss) for a, b in zip(runs[0], later, strict=True))
 
 
-def test_a_rate_that_changes_is_not_baked_into_a_trace():
+def test_a_rate_that_changes_is_not_baked_into_a_script():
     space = make_space("mlp:16", (1, 5, 5), 4)
     trainer = CohortTrainer(threads=1)
     for lr in (0.1, 0.1, 0.1, 0.02, 0.3):

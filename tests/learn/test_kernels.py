@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from paceline.learn.kernels.convolution import convolution as kernels
+from paceline.learn.kernels import convolution as kernels
 from paceline.learn.kernels.lane import Descent, Lane
 from paceline.learn.programs.convolution import Convolution
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from paceline.learn.kernels.convolution import pooling
+from paceline.learn.kernels import pooling
 from paceline.learn.models import build
 from paceline.learn.programs.layers import Add, Flatten, MaxPool, Rectifier, Winners
 from paceline.learn.programs.program import Batch, Node
