@@ -78,12 +78,18 @@ class IdleClients:
 
     def take(self) -> int | None:
         """A client that is now at work; None if none is found in many tries."""
-        online = self._world.presence.online
-        for _ in range(self.TRIES):
+        online, away = self._world.presence.online, set[int]()
+        for tried in range(1, self.TRIES + 1):
             client = int(self._draw(self._size))
-            if client not in self._busy and online(client):
+            if client in self._busy or client in away:
+                continue
+            if online(client):
                 self._busy.add(client)
                 return client
+            away.add(client)
+            if len(away) + len(self._busy) == self._size:  # nobody is left to be asked: the rest is drawn in vain
+                self._draw(self._size, size=self.TRIES - tried)
+                return None
         return None
 
     async def next(self) -> int | None:
