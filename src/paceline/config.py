@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from paceline.errors import SettingError, nearest
 from paceline.references import refuse_untrusted
@@ -147,3 +148,78 @@ def to_tree(settings: Any) -> Any:
     if dataclasses.is_dataclass(settings) and not isinstance(settings, type):
         return {f.name: to_tree(getattr(settings, f.name)) for f in dataclasses.fields(settings) if f.init}
     return settings
+
+
+# -- bounds of numbers ----------------------------------------------------------------------------------------------
+
+
+class Bounds(NamedTuple):
+    """Between which numbers a setting must lie; a bound that is None does not bind."""
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    none: str = ""
+    """What ``none`` means, where the setting may be none: "for all", say."""
+
+    def hold(self, value: float) -> bool:
+        """Whether a number lies within; one that is not a number never does."""
+        low = (self.least is None or value >= self.least) and (self.above is None or value > self.above)
+        return low and (self.most is None or value <= self.most) and (self.below is None or value < self.below)
+
+    @property
+    def words(self) -> str:
+        """What is wanted: "1 or more", "above 0 and at most 1", "2 to 16"."""
+        text = self._range()
+        return f"{text}, or none {self.none}" if self.none else text
+
+    def _range(self) -> str:
+        least, above, most, below = map(_shown, (self.least, self.above, self.most, self.below))
+        if least and most:
+            return f"{least} to {most}"
+        if above and not (most or below):
+            return f"a number greater than {above}"
+        low = f"{least} or more" if least else f"above {above}" if above else ""
+        high = f"at most {most}" if most else f"below {below}" if below else ""
+        return (", and " if least else " and ").join(part for part in (low, high) if part)
+
+
+def bounded(
+    default: float | None,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    none: str = "",
+) -> Any:
+    """A dataclass field for a number with these bounds, which ``check_bounds`` reads.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Mine:
+    ...     rounds: int = bounded(100, least=1)
+    >>> check_bounds(Mine(rounds=0))
+    Traceback (most recent call last):
+    paceline.errors.SettingError: rounds is 0; it must be 1 or more
+    """
+    return dataclasses.field(default=default, metadata={"bounds": Bounds(least, above, most, below, none)})
+
+
+def check_bounds(settings: Any, where: str = "") -> None:
+    """Refuse a number that its field does not allow, here or in a group of settings inside; see ``bounded``.
+
+    A setting that is none is no number, and never refused here. ``where`` goes before the name in the message.
+    """
+    for each in dataclasses.fields(settings):
+        value, bounds = getattr(settings, each.name), each.metadata.get("bounds")
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            check_bounds(value, f"{where}{each.name}.")
+        elif bounds is not None and value is not None and not bounds.hold(value):
+            raise SettingError(f"{where}{each.name} is {value}; it must be {bounds.words}")
+
+
+def _shown(bound: float | None) -> str:
+    """A bound as it is written; that a number must be finite goes without saying."""
+    return "" if bound is None or math.isinf(bound) else f"{bound:g}"

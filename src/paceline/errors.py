@@ -14,7 +14,7 @@ PacelineError
 └── SiteError         a bug inside an algorithm or a job, with site, verb and virtual time
 
 Dropped is no PacelineError: a device that leaves, a server or a link that fails is a value of the model, and the
-algorithm says what then.
+algorithm says what then. SlowerWay is a warning: all goes on.
 """
 
 from __future__ import annotations
@@ -71,6 +71,10 @@ class Misplaced(PacelineError):
 
 class SiteError(PacelineError):
     """A bug, brought home with the site, the verb and the virtual time."""
+
+
+class SlowerWay(UserWarning):
+    """Something is computed in a slower way than it might be; results are the same, only later."""
 
 
 Reason = Literal["away", "left", "late", "lost", "failed", "severed"]

@@ -213,9 +213,6 @@ def test_what_the_kernels_leave_alone(monkeypatch):
     assert not pooling.usable(large, *plain)
     monkeypatch.setattr(pooling, "works", lambda device: False)
     assert not pooling.usable(x, *plain)
-    monkeypatch.setattr(pooling, "works", lambda device: True)
-    monkeypatch.setattr(pooling, "triton", None)
-    assert not pooling.usable(x, *plain)
 
 
 # -- which nodes become one ---------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ the *round*; learning-rate schedules and the ledger go by it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from paceline.algorithms.world import World
 from paceline.errors import Deserted, Dropped, SettingError
@@ -24,7 +24,9 @@ from paceline.learn.graph import (
     combine,
     encoded,
     mean,
+    once,
     packed,
+    total,
 )
 from paceline.learn.job import Score, Spread
 from paceline.learn.recipe import LocalSGD
@@ -49,13 +51,22 @@ __all__ = [
     "combine",
     "Traits",
     "Event",
+    "came_back",
+    "comes",
     "count_rejected",
     "encoded",
     "mean",
+    "once",
     "packed",
     "somebody",
+    "those",
+    "total",
+    "unless_dropped",
     "visit",
 ]
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +149,42 @@ class Algorithm(Protocol):
         ...
 
 
+async def came_back(world: World, branches: Mapping[K, Coroutine[Any, Any, T | None]]) -> dict[K, T]:
+    """Run branches side by side, wait for all at a barrier, and return what those brought that came back.
+
+    Each branch has a name, as a rule its client. Whose branch drops out is not in the answer, and neither is one that
+    has nothing to bring (None); the others stay in their order.
+    """
+    answers = await world.gather(unless_dropped(branch) for branch in branches.values())
+    return those(branches, answers)
+
+
+async def unless_dropped(branch: Awaitable[T]) -> T | None:
+    """Return what a branch brings, or None if it drops out: for branches that no barrier of all ends."""
+    try:
+        return await branch
+    except Dropped:
+        return None
+
+
+def those(names: Iterable[K], answers: Iterable[T | None]) -> dict[K, T]:
+    """Return the answers that there are, by name and in the order of the names."""
+    return {name: answer for name, answer in zip(names, answers, strict=True) if answer is not None}
+
+
+async def comes(world: World, clients: Sequence[int]) -> bool:
+    """Wait until one of these clients can be reached; False if none ever will be."""
+    try:
+        await world.presence.reach(clients)
+    except Dropped:
+        return False
+    return True
+
+
 async def somebody(world: World, done: int, rounds: int) -> None:
     """Wait until any client is there; where all have left for good, the run ends and says so."""
-    try:
-        await world.presence.reach(world.clients)
-    except Dropped:
-        raise deserted(world, done, rounds) from None
+    if not await comes(world, world.clients):
+        raise deserted(world, done, rounds)
 
 
 def deserted(world: World, done: int, rounds: int) -> Deserted:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from paceline.config import bounded, check_bounds
 from paceline.errors import SettingError
 from paceline.learn.cohort.scoring import SLICE
 from paceline.learn.determinism import same_bits
@@ -30,17 +31,14 @@ class Distillation:
     q = softmax(student's outputs / T). No dropout.
     """
 
-    steps: int = 200
-    batch: int = 128
-    lr: float = 1e-3
-    temperature: float = 1.0
+    steps: int = bounded(200, above=0, below=math.inf)
+    batch: int = bounded(128, above=0, below=math.inf)
+    lr: float = bounded(1e-3, above=0, below=math.inf)
+    temperature: float = bounded(1.0, above=0, below=math.inf)
     """T."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "lr", "temperature"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise SettingError(f"distillation.{name} is {value}; it must be a number greater than 0")
+        check_bounds(self, "distillation.")
 
     @property
     def recipe(self) -> LocalSGD:

@@ -56,7 +56,7 @@ class Visit:
     """What a client computes on its own data; the first parent is the start, then those named in ``extras``."""
 
     act: Literal["train", "probe"]
-    """Local training gives a model; a probe gives the full gradient, and its samples' noise beside it."""
+    """Local training gives a model; a probe gives the full gradient, and beside it the variance of its samples'."""
     shards: Shards
     client: int
     recipe: LocalSGD
@@ -114,7 +114,7 @@ class Model:
         self.operation = operation
         self.parents = parents
         self.figure: Tensor | None = None
-        """A number that came with the value: a visit's mean loss, a probe's noise."""
+        """A number that came with the value: a visit's mean loss, a probe's variance."""
         self.wire: Wire | None = None
         """How it is sent where not as a dense model (``packed``, ``encoded``)."""
         self.places: Places | None = common_places(parents) if parents else None
@@ -141,6 +141,9 @@ class Model:
         return combine([(float(factor), self)], passing=True)
 
     __rmul__ = __mul__
+
+    def __neg__(self) -> Model:
+        return self * -1.0
 
     def __repr__(self) -> str:
         what = "value" if self.value is not None else type(self.operation).__name__.lower()
@@ -249,6 +252,16 @@ def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> M
     found = Model(space, None, Sum(tuple(f for f, _ in flat), passing), tuple(m for _, m in flat))
     found.places = places
     return found
+
+
+def total(models: Iterable[Model]) -> Model:
+    """The sum of models of one space, as one node: ``a + b + c`` would make one of each ``+``."""
+    return combine((1.0, model) for model in models)
+
+
+def once(difference: Model) -> Model:
+    """A difference or a scaling as a node of its own: computed once, not folded into every sum that uses it."""
+    return combine([(1.0, difference)])
 
 
 def common_places(models: Iterable[Model]) -> Places | None:

@@ -12,7 +12,7 @@ from paceline.system.failures import Failures, parse_failures
 from paceline.system.links import LinkPower, Links, RateLinks, TraceLinks, parse_links
 from paceline.system.listed import DelayedLinks, FleetFile, read_fleet
 from paceline.system.network import Network, parse_backbone, parse_sharing
-from paceline.system.server import Server, UndefinedServer, parse_server
+from paceline.system.server import ServerCosts, UndefinedServer, parse_server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Fleet:
     compute: Compute
     links: Links
     availability: Availability
-    server: Server = field(default_factory=UndefinedServer)
+    server: ServerCosts = field(default_factory=UndefinedServer)
     network: Network | None = None
     """What transfers share with one another; without it, nothing."""
     failures: Failures = field(default_factory=Failures)

@@ -9,7 +9,7 @@ from paceline.errors import CostError, SettingError, nearest
 from paceline.system.cost import FREE, Cost, above_zero, power
 
 
-class Server(Protocol):
+class ServerCosts(Protocol):
     """Work on a server, as a cost."""
 
     def work(self, flops: float) -> Cost:
@@ -69,7 +69,7 @@ class FlopServer:
         return Cost(seconds, seconds * self._watts)
 
 
-def parse_server(text: str, *, watts: float | None = None) -> Server:
+def parse_server(text: str, *, watts: float | None = None) -> ServerCosts:
     """Server work from words: ``free``, ``undefined``, ``constant:SECONDS`` or ``flops:FLOPS_PER_SECOND``."""
     word, _, rest = text.partition(":")
     if text in ("free", "undefined"):

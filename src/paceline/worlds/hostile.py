@@ -53,7 +53,8 @@ class Hostile:
         return apply(_random, start, trained, *masks, key=key, factor=self.factor)
 
 
-NOBODY = Hostile()
+HARMLESS = Hostile()
+"""An adversary that has nobody: no client is hostile."""
 
 
 def _pushed(start: Tensor, trained: Tensor, mask: Tensor | None = None, *, factor: float) -> Tensor:
@@ -85,7 +86,7 @@ def parse_hostile(text: str, clients: int, seed: int) -> Hostile:
     Exactly the whole part of share times clients, drawn at (seed, "hostile"), the same ones for every attack.
     """
     if text == "none":
-        return NOBODY
+        return HARMLESS
     word, _, rest = text.partition(":")
     if word not in _FORMS:
         raise SettingError(f"hostile is {text!r}; {nearest(word, ('none', *_FORMS))}")
