@@ -7,8 +7,8 @@ from pathlib import Path
 
 import paceline
 
-ROOMS = ["errors", "seeds", "statistics", "config", "clock", "system", "topology", "data", "learn", "ledger"]
-ROOMS += ["algorithms", "worlds", "runs", "plans", "papers", "report", "cli"]
+ROOMS = ["errors", "seeds", "statistics", "config", "forms", "clock", "system", "topology", "data", "learn"]
+ROOMS += ["ledger", "algorithms", "worlds", "runs", "plans", "papers", "report", "cli"]
 SOURCE = Path(paceline.__file__).parent
 FILES = {
     ".".join(("paceline", *file.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): file
@@ -33,7 +33,9 @@ def imported(file):
         if isinstance(node, ast.ImportFrom):
             start = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(part for part in (start, node.module) if part)
-            found |= {f"{module}.{alias.name}" if f"{module}.{alias.name}" in FILES else module for alias in node.names}
+            found |= {
+                f"{module}.{alias.name}" if f"{module}.{alias.name}" in FILES else module for alias in node.names
+            }
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -80,7 +82,9 @@ def test_the_test_sees_every_form_of_import(tmp_path, monkeypatch):
     for name in "abcdef":
         (source / "room" / f"{name}.py").touch()
     text = "from paceline.room import a\nimport paceline.room.b\nfrom .c import x\n"
-    text += "def f():\n    from . import d\n    import_module('paceline.room.e')\n    table = {1: 'paceline.room.f:g'}\n"
+    text += (
+        "def f():\n    from . import d\n    import_module('paceline.room.e')\n    table = {1: 'paceline.room.f:g'}\n"
+    )
     (source / "room" / "main.py").write_text(text)
     monkeypatch.setitem(globals(), "SOURCE", source)
     files = {f"paceline.room.{name}": source / "room" / f"{name}.py" for name in (*"abcdef", "main")}

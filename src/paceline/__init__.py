@@ -1,6 +1,6 @@
 """Scheduled federated learning: who trains when, who waits for whom, who averages with whom.
 
-Rooms, each importing only those before it: errors, seeds, statistics, config; clock; system; topology; data;
+Rooms, each importing only those before it: errors, seeds, statistics, config, forms; clock; system; topology; data;
 learn; ledger; algorithms; worlds; runs; plans; papers; report; cli. ``tests/test_rooms.py`` holds the order.
 """
 

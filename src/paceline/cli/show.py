@@ -128,7 +128,7 @@ def print_settings(settings: Settings, *, explain: bool = False) -> None:
     console.print(f"# {name}")
     for key, value in values.items():
         if key in said:
-            console.print(f"\n# {said[key]}")
+            console.print("\n# " + said[key].replace("\n", "\n# "))
         console.print(f"{key} = {value}")
 
 

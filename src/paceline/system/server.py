@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from paceline.errors import CostError, SettingError, nearest
+from paceline.errors import CostError, SettingError
+from paceline.forms import Form, Forms
 from paceline.system.cost import FREE, Cost, above_zero, power
 
 
@@ -69,16 +70,23 @@ class FlopServer:
         return Cost(seconds, seconds * self._watts)
 
 
+def _measured() -> Server:
+    raise SettingError(
+        "fleet.server is 'measured', which a run replaces by the FLOP/s that it finds; give flops:RATE to a fleet"
+    )
+
+
+SERVERS: Forms[Server] = Forms(
+    "fleet.server",
+    Form("free", FreeServer, "server work takes no time and no energy", "free"),
+    Form("constant:SECONDS", ConstantServer, "every job takes so many seconds", "constant:2", needs=("watts",)),
+    Form("flops:RATE", FlopServer, "FLOPs of the job over this many FLOP/s", "flops:1e12", needs=("watts",)),
+    Form("measured", _measured, "FLOPs over the FLOP/s of this machine, found once before the run", "measured"),
+    Form("undefined", UndefinedServer, "to ask what server work costs is an error", "undefined"),
+)
+"""What server work can cost."""
+
+
 def parse_server(text: str, *, watts: float | None = None) -> Server:
-    """Server work from words: ``free``, ``undefined``, ``constant:SECONDS`` or ``flops:FLOPS_PER_SECOND``."""
-    word, _, rest = text.partition(":")
-    if text in ("free", "undefined"):
-        return FreeServer() if text == "free" else UndefinedServer()
-    known = ("constant", "flops", "free", "measured", "undefined")
-    if word not in ("constant", "flops"):
-        raise SettingError(f"fleet.server is {text!r}; {nearest(word, known)}")
-    try:
-        value = float(rest)
-    except ValueError:
-        raise SettingError(f"fleet.server is {text!r}; wanted a number after {word}:") from None
-    return ConstantServer(value, watts=watts) if word == "constant" else FlopServer(value, watts=watts)
+    """What server work costs, from words."""
+    return SERVERS.parse(text, watts=watts)
