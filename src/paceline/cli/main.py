@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from importlib.metadata import version
 from itertools import count
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +29,6 @@ from paceline.errors import PacelineError
 app = typer.Typer(
     help="Scheduled federated learning: who trains when, who waits for whom, who averages with whom.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -84,7 +83,7 @@ class _More:
 
 
 class NamesAlgorithms(TyperCommand):
-    """A command whose help names the algorithms; they are looked up when help is shown, for they import torch."""
+    """A command whose help names the algorithms, which are looked up only when help is shown."""
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Help with ``{names}`` filled in."""
@@ -96,8 +95,17 @@ class NamesAlgorithms(TyperCommand):
         super().format_help(ctx, formatter)
 
 
+def _begun(incomplete: str) -> list[tuple[str, str]]:
+    """Algorithms that begin so, each with its summary, for the shell's completion."""
+    from paceline.algorithms.registry import ALGORITHMS
+
+    return [(name, named.summary) for name, named in ALGORITHMS.items() if name.startswith(incomplete)]
+
+
 def _version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         typer.echo(f"paceline {version('paceline')}")
         raise typer.Exit
 
@@ -113,7 +121,7 @@ def top(
 
 @app.command(cls=NamesAlgorithms)
 def run(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.")],
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=_begun)],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -139,7 +147,7 @@ def run(
 
 @app.command(cls=NamesAlgorithms)
 def compare(
-    algorithms: Annotated[list[str], typer.Argument(help="Some of {names}.")],
+    algorithms: Annotated[list[str], typer.Argument(help="Some of {names}.", autocompletion=_begun)],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -184,9 +192,25 @@ def report(
     typer.echo(write_report(_run_directories(runs), out, title))
 
 
+@app.command()
+def algorithms(
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object from names to summaries.")] = False,
+) -> None:
+    """List all algorithms, each with one line that says what it is."""
+    from paceline.algorithms.registry import ALGORITHMS
+
+    summaries = {name: named.summary for name, named in ALGORITHMS.items()}
+    if json:
+        typer.echo(dumps(summaries, indent=2, ensure_ascii=False))
+        return
+    width = max(map(len, summaries))
+    for name, summary in summaries.items():
+        typer.echo(f"{name:<{width}}  {summary}")
+
+
 @app.command(cls=NamesAlgorithms)
 def settings(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.")],
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=_begun)],
     settings: Set = None,
     config: Config = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what each of them means.")] = False,
