@@ -71,7 +71,7 @@ class Totals:
 
     @property
     def idle_share(self) -> float:
-        """Of the time that devices were engaged, the share they waited."""
+        """Of the time that devices were engaged (busy, or waiting for somebody), the share in which they waited."""
         engaged = self.busy_seconds + self.wait_seconds
         return self.wait_seconds / engaged if engaged else 0.0
 
