@@ -98,7 +98,7 @@ class BEER:
     """``local.lr`` is the rate of the step along the tracker."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         require(0 < self.gamma <= 1, f"gamma is {self.gamma}; wanted a number above 0 and at most 1")
         require(2 <= self.bits <= 16, f"bits is {self.bits}; wanted 2 to 16")

@@ -75,7 +75,7 @@ class Pruning:
     sap: Sap = field(default_factory=Sap)
 
     def check(self) -> None:
-        """Refuse what cannot be, before anything is learned."""
+        """Raise ``SettingError`` if these values are impossible, before anything is learned."""
         require(self.target < 1, f"pruning.target is {self.target}; wanted a share below 1")
         require(0 <= self.threshold < math.inf, f"pruning.threshold is {self.threshold}; wanted 0 or more, as 0.02")
         require(0 < self.share <= 1, f"pruning.share is {self.share}; wanted a share above 0 and at most 1")
@@ -113,7 +113,7 @@ class DADPFL:
     )
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         require(self.wait >= 0, f"wait is {self.wait}; it must be 0 or more")
         require(0 <= self.sparsity < 1, f"sparsity is {self.sparsity}; wanted a share of zeros from 0 to below 1")

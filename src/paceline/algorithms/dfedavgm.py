@@ -54,7 +54,7 @@ class DFedAvgM:
     local: LocalSGD = field(default_factory=lambda: rival_recipe(momentum=0.9))
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         require(
             self.bits is None or 2 <= self.bits <= 16,

@@ -28,7 +28,7 @@ class DFedSAM:
     """``local.sam`` is the radius rho; 0 leaves DFedAvgM with whole models."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         self.neighbours.check(clients)
 

@@ -36,7 +36,7 @@ class DGA:
     """Whether devices train once more while they would wait; without it this is FedAvg."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
 
     def traits(self, clients: int) -> Traits:

@@ -39,7 +39,7 @@ class Ditto:
     script has 2 and 3 (DA-E10)."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         require(
             1 <= self.participants <= clients,

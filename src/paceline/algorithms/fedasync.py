@@ -31,7 +31,7 @@ class FedAsync:
     """The paper's local objective has a proximal term."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_pool(self.rounds, self.concurrency, clients)
         require(0 < self.mixing <= 1, f"mixing is {self.mixing}; it must be above 0 and at most 1")
         known = ("constant", "polynomial", "hinge")

@@ -24,7 +24,7 @@ class FedBuff:
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_pool(self.rounds, self.concurrency, clients)
         require(self.buffer >= 1, f"buffer is {self.buffer}; it must be 1 or more")
 

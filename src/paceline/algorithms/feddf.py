@@ -50,7 +50,7 @@ class FedDF:
         )
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         require(
             1 <= self.participants <= clients,

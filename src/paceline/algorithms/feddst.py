@@ -77,7 +77,7 @@ class FedDST:
     local: LocalSGD = field(default_factory=rival_recipe)
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         for name in ("rounds", "interval"):
             require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
         for name in ("last", "before"):

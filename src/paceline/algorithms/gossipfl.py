@@ -33,7 +33,7 @@ class GossipFL:
     local: LocalSGD = field(default_factory=rival_recipe)
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         require(2 <= self.group <= clients, f"group is {self.group}; with {clients} clients wanted 2 to {clients}")
         require(0 < self.density <= 1, f"density is {self.density}; wanted a share above 0 and at most 1")

@@ -50,7 +50,7 @@ class HierFAVG:
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         for name in ("rounds", "servers", "partial"):
             require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
         require(self.servers <= clients, f"servers is {self.servers}, but there are only {clients} clients")

@@ -33,7 +33,7 @@ class MIFA:
     aggregation: Aggregation = field(default_factory=Aggregation)
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
 
     def traits(self, clients: int) -> Traits:

@@ -58,7 +58,7 @@ class PFedAvg:
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         if self.weights not in WEIGHTINGS:
             raise SettingError(f"weights is {self.weights!r}; {nearest(self.weights, WEIGHTINGS)}")

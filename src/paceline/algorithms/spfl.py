@@ -39,7 +39,7 @@ class SPFL:
     that never meet, since even rounds then know nothing of odd ones (NI-E6)."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
         require(
             self.aggregate == "deltas" or self.aggregation.rule == "mean",

@@ -56,12 +56,12 @@ def verify_command(name: Annotated[str, typer.Argument(help="A dataset's name.")
 @data_app.command("partition")
 def partition_command(
     name: Annotated[str, typer.Argument(help="A dataset's name.")] = "digits",
-    scheme: Annotated[str, typer.Option("--partition", "-p", help="Such as iid, exdir:2,10, dirichlet:0.3.")] = (
-        "exdir:2,10"
-    ),
-    clients: Annotated[int, typer.Option("--clients", "-n")] = 100,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
-    picture: Annotated[Path | None, typer.Option("--picture", help="Draw it to this PNG or SVG file.")] = None,
+    scheme: Annotated[
+        str, typer.Option("--partition", "-p", help="How to split it, such as iid, exdir:2,10 or dirichlet:0.3.")
+    ] = ("exdir:2,10"),
+    clients: Annotated[int, typer.Option("--clients", "-n", help="Clients to split it among.")] = 100,
+    seed: Annotated[int, typer.Option("--seed", help="What the random split follows from.")] = 0,
+    picture: Annotated[Path | None, typer.Option("--picture", help="Draw the split to this PNG or SVG file.")] = None,
 ) -> None:
     """Split a dataset as a run would, say how skewed the split is, and draw it."""
     from paceline.data import load, parse_partition

@@ -52,10 +52,12 @@ Seeds = Annotated[int, typer.Option("--seeds", help="Repeat with this many seeds
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Absence = Annotated[
     str | None,
-    typer.Option("--absence", help="What becomes of devices that are away, for all alike: skip, wait, deadline:30."),
+    typer.Option(
+        "--absence", help="What becomes of devices that are away, for all algorithms: skip, wait or deadline:30."
+    ),
 ]
 CheckPlaces = Annotated[
     bool, typer.Option("--check-places", help="Fail if a model is used where it was never sent (slower).")
@@ -66,7 +68,7 @@ NoSpans = Annotated[
 
 
 class WorldKind(StrEnum):
-    """Where devices live."""
+    """Where devices are: in a simulation, or as processes of this machine."""
 
     simulation = "simulation"
     local = "local"
@@ -74,7 +76,7 @@ class WorldKind(StrEnum):
 
 @dataclass(frozen=True)
 class _More:
-    """What else a run was told."""
+    """Options of a run that not every command has."""
 
     absence: str | None = None
     check_places: bool = False
@@ -184,7 +186,7 @@ def replay(
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run directories, or directories of run directories.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
-    title: Annotated[str, typer.Option("--title")] = "Paceline report",
+    title: Annotated[str, typer.Option("--title", help="The heading of the page.")] = "Paceline report",
 ) -> None:
     """Write one self-contained HTML page about some runs."""
     from paceline.report.page import write_report
@@ -213,7 +215,9 @@ def settings(
     algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=_begun)],
     settings: Set = None,
     config: Config = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what each of them means.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what each setting means, and in which forms it can be written.")
+    ] = False,
 ) -> None:
     """Show every setting of an algorithm with its value."""
     from paceline.cli.show import print_settings

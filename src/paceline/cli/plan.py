@@ -159,7 +159,10 @@ def mixing_command(
         ),
     ],
     weights: Annotated[
-        str, typer.Option("--weights", "-w", help="optimal, constant, metropolis, uniform or random.")
+        str,
+        typer.Option(
+            "--weights", "-w", help="How neighbours average: optimal, constant, metropolis, uniform or random."
+        ),
     ] = "optimal",
     signed: Annotated[
         bool, typer.Option("--signed", help="Weights may be negative, which helps on trees and barbells.")

@@ -17,7 +17,7 @@ from paceline.errors import DataError, SettingError, nearest
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of the catalogue."""
+    """What the catalogue of datasets says of one of them."""
 
     name: str
     present: bool
@@ -31,7 +31,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was verified."""
+    """One thing that was verified about a dataset, and what came of it."""
 
     what: str
     ok: bool

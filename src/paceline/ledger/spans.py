@@ -159,7 +159,7 @@ class Ledger:
         return sorted(self._caused.items(), key=lambda item: -item[1])[:most]
 
     def totals(self) -> Totals:
-        """All costs so far."""
+        """The sums of all costs that were booked so far."""
         self._flush()
         busiest = int(self._traffic.argmax())
         return Totals(

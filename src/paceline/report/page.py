@@ -43,7 +43,7 @@ def write_report(
 
 
 def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None = None) -> str:
-    """The page as text."""
+    """The whole page as HTML text."""
     groups = group_runs(runs)
     body = [
         words("h1", title),

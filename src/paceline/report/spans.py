@@ -182,7 +182,7 @@ class _Active(NamedTuple):
     busy: float
     spans: int
     lasting: int
-    """Spans that took time."""
+    """How many of the spans took any time."""
 
 
 def _activity(path: Path, data: Any, inside: Any) -> dict[int, _Active]:

@@ -46,7 +46,7 @@ _SPARSE = (
     _Column(title="operations", keys=("flops",), form=operations),
     _Column(title="zeros", keys=("sparsity",), form=percent),
 )
-"""Where some model is sparse."""
+"""Columns that are shown where some model is sparse."""
 _ACCURACY = _Column(title="accuracy", keys=("accuracy",), form=percent, best=max)
 
 

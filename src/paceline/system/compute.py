@@ -77,7 +77,7 @@ class LawTimes:
         return Cost(seconds, seconds * self._watts)
 
     def mean_seconds(self, device: int, flops: float) -> float:
-        """t_n."""
+        """The device's mean time t_n, as it was drawn."""
         return self.law.draw(self._key, device)
 
 

@@ -22,9 +22,9 @@ class Failures:
     """When each server and each link fails; infinity is never."""
 
     servers: Mapping[int, float] = field(default_factory=dict)
-    """Site to seconds."""
+    """The second at which each of these sites fails."""
     links: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    """Sites, the smaller first, to seconds."""
+    """The second at which the link between each of these pairs of sites fails; the smaller site comes first."""
     mean_server: float = math.inf
     """Every server besides fails after an exponential time of this mean."""
     mean_link: float = math.inf
@@ -32,7 +32,7 @@ class Failures:
 
     @property
     def none(self) -> bool:
-        """Nothing ever fails."""
+        """Whether nothing ever fails."""
         return not self.servers and not self.links and self.mean_server == self.mean_link == math.inf
 
     def server(self, site: int) -> float:

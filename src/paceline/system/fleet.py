@@ -77,7 +77,7 @@ class FleetSettings:
 
 
 def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
-    """The fleet that these settings describe; what cannot be is an error here, before any work starts."""
+    """The fleet that these settings describe; impossible settings are an error here, before any work starts."""
     power = LinkPower(settings.link_watts, receive=settings.receive_watts, server=settings.server_link_watts)
     links = parse_links(
         settings.links, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
@@ -99,8 +99,8 @@ def _network(settings: FleetSettings, links: Links, power: LinkPower, seed: int)
         return None
     if sharing is not None and not isinstance(links, RateLinks | TraceLinks):
         raise SettingError(
-            f"fleet.sharing is {settings.sharing!r} but fleet.links is {settings.links!r}, without a rate to share; "
-            "set links to rate:UP,DOWN or trace:FILE, or sharing to none"
+            f"fleet.sharing is {settings.sharing!r} but fleet.links is {settings.links!r}, without a byte rate to share;"
+            " set links to rate:UP,DOWN or trace:FILE, or sharing to none"
         )
     return Network(
         links=links,

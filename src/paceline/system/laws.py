@@ -24,11 +24,11 @@ class Law(Protocol):
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
 
     def draw(self, key: int, site: int) -> float:
         """The draw that lives at this address."""
@@ -36,7 +36,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Every device alike."""
+    """The same value for every device."""
 
     value: float
 
@@ -45,12 +45,12 @@ class Constant:
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
         return self.value
 
     @property
     def variance(self) -> float:
-        """Zero."""
+        """Zero, since all draws are equal."""
         return 0.0
 
     def draw(self, key: int, site: int) -> float:
@@ -71,12 +71,12 @@ class Uniform:
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
         return (self.low + self.high) / 2
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
         return (self.high - self.low) ** 2 / 12
 
     def draw(self, key: int, site: int) -> float:
@@ -95,7 +95,7 @@ class Exponential:
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
         return self.mean**2
 
     def draw(self, key: int, site: int) -> float:
@@ -155,12 +155,12 @@ class Discrete:
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
         return sum(self.values) / len(self.values)
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
         return sum((value - self.mean) ** 2 for value in self.values) / len(self.values)
 
     def draw(self, key: int, site: int) -> float:
@@ -181,12 +181,12 @@ class LogNormal:
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
         return self.median * math.exp(self.sigma**2 / 2)
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
         return self.mean**2 * math.expm1(self.sigma**2)
 
     def draw(self, key: int, site: int) -> float:

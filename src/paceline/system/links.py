@@ -20,7 +20,7 @@ from paceline.system.traces import BYTES_PER_MBIT, Recording, Trace, read_traces
 
 
 class Links(Protocol):
-    """Moving bytes, as a cost."""
+    """What it costs to move bytes between two sites."""
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
         """The cost of moving ``size`` bytes, begun at ``now``; joules are those of both ends."""
@@ -56,12 +56,12 @@ class FreeLinks:
     __slots__ = ()
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
-        """Nothing."""
+        """No seconds and no joules."""
         return FREE
 
 
 class RateLinks:
-    """Constant rates in Mbit/s, up and down, drawn for each device; servers are unlimited unless given."""
+    """Constant byte rates in Mbit/s, up and down, drawn for each device; servers are unlimited unless given."""
 
     __slots__ = ("_down", "_down_key", "_latency", "_power", "_server", "_up", "_up_key")
 
@@ -103,7 +103,7 @@ class RateLinks:
 
 
 class TraceLinks:
-    """Recorded rates: each device rides one recording, from a moment of it drawn at its address, endlessly.
+    """Recorded byte rates: each device rides one recording, from a moment of it drawn at its address, endlessly.
 
     Both directions of a device start at the same moment of the same recording, because a bad place is bad for
     both. Servers are unlimited unless ``server_mbps`` is given.
@@ -208,7 +208,7 @@ def _pairs(path: str, upward: str) -> list[tuple[Trace, Trace]]:
     if not both:
         raise CostError(
             f"{path} records one direction only, so the other has no defined cost; "
-            f"write 'trace:{Path(path).name},same' to use it both ways, or ',MBPS' for a constant upward rate"
+            f"write 'trace:{Path(path).name},same' to use it both ways, or ',MBPS' for a constant upward byte rate"
         )
     return both
 
@@ -250,7 +250,7 @@ LINKS: Forms[FreeLinks | RateLinks | SecondsLinks | TraceLinks] = Forms(
         "trace:FILE[,UP]",
         _traces,
         "byte rates as they were recorded; with the word same, one direction serves for both, and with a number the"
-        " upward rate is that many Mbit/s",
+        " upward byte rate is that many Mbit/s",
         "trace:lte.csv,same",
         {"FILE": FILE, "UP": UPWARD},
         _GIVEN,
@@ -276,5 +276,5 @@ def parse_links(
     power: LinkPower = _NO_POWER,
     server_mbps: float | None = None,
 ) -> FreeLinks | RateLinks | SecondsLinks | TraceLinks:
-    """Links from words."""
+    """How models travel between devices and servers, from words."""
     return LINKS.parse(text, seed=seed, latency=latency, power=power, server_mbps=server_mbps)

@@ -1,8 +1,8 @@
 """What transfers share with one another: servers, links between servers, radio cells, a device's own link.
 
 A transfer's route names the ports it passes. A port has so many bytes a second for all transfers through it at a
-time, and ``worlds/flows.py`` divides them. A server's ports for devices are apart from those for other servers: b_i
-and B_i of PF-10.
+time, and ``worlds/network/flows.py`` divides them. A server's ports for devices are apart from those for other
+servers: b_i and B_i of PF-10.
 
 ======================================  =======================================================
 ("up", device), ("down", device)        a device's own link
@@ -38,10 +38,10 @@ _TIES = 1 + 1e-12
 
 
 class Rate(Protocol):
-    """Bytes a second over time."""
+    """A byte rate that may change over time."""
 
     def at(self, when: float) -> tuple[float, float]:
-        """The rate from this moment on, and until when it holds: later than ``when``, or infinity."""
+        """The byte rate from this moment on, and until when it holds: later than ``when``, or infinity."""
 
     def seconds(self, size: float, when: float) -> float:
         """How long ``size`` bytes take from this moment on."""
@@ -52,12 +52,12 @@ class Rate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Always the same."""
+    """A byte rate that never changes."""
 
     rate: float
 
     def at(self, when: float) -> tuple[float, float]:
-        """The rate, for ever."""
+        """The byte rate, which holds for ever."""
         return self.rate, math.inf
 
     def seconds(self, size: float, when: float) -> float:
@@ -77,7 +77,7 @@ class Recorded:
     offset: float
 
     def at(self, when: float) -> tuple[float, float]:
-        """The rate of the segment that lies at this moment, and its end."""
+        """The byte rate of the segment that lies at this moment, and when the segment ends."""
         elapsed = 0.0
         for rate, length in self.trace.walk(when + self.offset):
             elapsed += length
@@ -163,7 +163,7 @@ class Network:
     ) -> None:
         if sharing is not None and not isinstance(links, RateLinks | TraceLinks):
             raise SettingError(
-                f"links that are shared need rates, which {type(links).__name__} have not; "
+                f"links that are shared need byte rates, which {type(links).__name__} have not; "
                 "set fleet.links to rate:UP,DOWN or trace:FILE, or fleet.sharing to none"
             )
         self.sharing = sharing
@@ -204,7 +204,7 @@ class Network:
             return _drawn(backbone.node, self._node_key, sites[0])
         if kind == "link":
             return _drawn(backbone.link, mix(self._link_key, min(sites)), max(sites))
-        raise KeyError(f"{port} is a device's own link: its rate is the route's")
+        raise KeyError(f"{port} is a device's own link: its byte rate is the route's")
 
     def watts(self, port: Port) -> float:
         """Of a device's own link, however many transfers pass it; 0 for other ports."""
@@ -226,7 +226,7 @@ class Network:
 
 
 def fair_rates(flows: Sequence[tuple[float, Sequence[K]]], capacities: Mapping[K, float]) -> list[float]:
-    """Max-min fair rates by progressive filling: each flow has a most of its own, and the ports that it passes."""
+    """Max-min fair byte rates by progressive filling; each flow is its own highest rate and the ports that it passes."""
     rates = [math.inf] * len(flows)
     through: dict[K, list[int]] = {}
     for index, (_, ports) in enumerate(flows):

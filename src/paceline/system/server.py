@@ -11,7 +11,7 @@ from paceline.system.cost import FREE, Cost, above_zero, power
 
 
 class Server(Protocol):
-    """Work on a server, as a cost."""
+    """What work on a server costs."""
 
     def work(self, flops: float) -> Cost:
         """The cost of one job of so many FLOPs."""
@@ -23,7 +23,7 @@ class UndefinedServer:
     __slots__ = ()
 
     def work(self, flops: float) -> Cost:
-        """Always an error."""
+        """Raise ``CostError``, whatever the job."""
         raise CostError(
             "server work has no defined cost; set fleet.server to 'free', 'constant:SECONDS' or 'flops:RATE'"
         )
@@ -35,7 +35,7 @@ class FreeServer:
     __slots__ = ()
 
     def work(self, flops: float) -> Cost:
-        """Nothing."""
+        """No seconds and no joules."""
         return FREE
 
 
@@ -49,7 +49,7 @@ class ConstantServer:
         self._cost = Cost(seconds, seconds * power(watts, "server_watts"))
 
     def work(self, flops: float) -> Cost:
-        """The same each time."""
+        """The same cost for every job."""
         return self._cost
 
 
@@ -63,7 +63,7 @@ class FlopServer:
         self._watts = power(watts, "server_watts")
 
     def work(self, flops: float) -> Cost:
-        """FLOPs over FLOP/s."""
+        """The job's FLOPs over the server's FLOP/s, and the energy of that time."""
         if not 0 <= flops < math.inf:
             raise CostError(f"a server job counts {flops!r} FLOPs; give the job a count")
         seconds = flops / self._rate
