@@ -226,7 +226,7 @@ class Network:
 
 
 def fair_rates(flows: Sequence[tuple[float, Sequence[K]]], capacities: Mapping[K, float]) -> list[float]:
-    """Max-min fair byte rates by progressive filling; each flow is its own highest rate and the ports that it passes."""
+    """Max-min fair byte rates by progressive filling; a flow is its own highest rate and the ports that it passes."""
     rates = [math.inf] * len(flows)
     through: dict[K, list[int]] = {}
     for index, (_, ports) in enumerate(flows):
