@@ -1,9 +1,11 @@
 """Words such as ``duty:3600,0.5``: how tables of forms read them, explain what is wrong, and write the help."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+import paceline
 from paceline.data.partition import PARTITIONS
 from paceline.errors import PacelineError, SettingError
 from paceline.forms import ABOVE_ZERO, COUNT, FILE, Form, Forms
@@ -96,3 +98,19 @@ def test_every_setting_that_is_written_in_forms_has_a_default_that_is_one():
         for default, table in tables:
             if default != "own":  # each algorithm's own rule, which is looked up before
                 table.parse(default, **KNOWN, power=None)
+
+
+PAGE = Path(paceline.__file__).resolve().parents[2] / "docs/settings.md"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="not run from a source tree")
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.setting)
+def test_the_page_of_settings_has_every_form_as_its_table_says_it(table):
+    laws = {form.written for form in LAWS} if table is TIMES else set()  # which have a list of their own
+    said = " ".join(PAGE.read_text(encoding="utf-8").split())
+    for form in table:
+        assert (
+            form.written in laws
+            or f"- `{form.written}`: {form.help}, as in `{form.example}`" in said
+            or (form.written == form.example and f"- `{form.written}`: {form.help}" in said)
+        ), f"docs/settings.md lacks or misstates {form.written} of {table.setting}"
