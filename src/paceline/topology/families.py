@@ -64,6 +64,8 @@ def _tree(nodes: int) -> Graph:
 
 
 def _torus(rows: int, columns: int) -> Graph:
+    if min(rows, columns) < 3:
+        raise SettingError(f"torus:{rows}x{columns}: wanted at least 3 rows and 3 columns")
     if rows * columns > MOST:
         raise SettingError(f"torus:{rows}x{columns} has {rows * columns} nodes; a graph may have 1 to {MOST}")
     across = ((r * columns + c, r * columns + (c + 1) % columns) for r in range(rows) for c in range(columns))
@@ -139,8 +141,8 @@ def _least(count: int, most: int = MOST) -> Kind:
 _SHARE = Kind("a probability from 0 to 1", float, r"\s*\d*\.?\d+(?:[eE]-?\d+)?\s*")
 _KINDS = {
     "NODES": _least(1),
-    "ROWS": _least(3),
-    "COLUMNS": _least(3),
+    "ROWS": _DIGITS,
+    "COLUMNS": _DIGITS,
     "CLIQUE": _DIGITS,
     "PATH": _DIGITS,
     "DIMENSION": _least(0, MOST.bit_length() - 1),
