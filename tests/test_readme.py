@@ -17,7 +17,8 @@ pytestmark = pytest.mark.skipif(not README.exists(), reason="not run from a sour
 
 
 def commands():
-    lines = re.findall(r"^paceline (.*)$", README.read_text(), flags=re.M)
+    pages = [README, ROOT / "docs/commands.md"]
+    lines = [line for page in pages for line in re.findall(r"^paceline (.*)$", page.read_text(), flags=re.M)]
     return [line.split("#")[0].split() for line in lines]
 
 

@@ -1,4 +1,7 @@
-"""Settings from words: frozen dataclasses, dotted overrides, TOML files; an unknown key names the nearest one."""
+"""Settings are frozen dataclasses, changed by words such as ``fleet.jitter=0.1`` or by TOML files.
+
+A name that is not known is an error, which says the nearest one that is.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ def read_json(path: Path) -> Tree:
 
 
 def _of_a_run(kept: Any, path: Path, names: Sequence[str]) -> Tree:
-    """The algorithm's options go under its name; versions are told, not set."""
+    """What a run was made of, as settings: its algorithm's options go under its name, and versions are left out."""
     if not (isinstance(kept, dict) and isinstance(kept.get("options"), dict) and "algorithm" in kept):
         raise SettingError(f"{path} is not the settings.json of a run; give one, a run's directory, or a TOML file")
     name = str(kept["algorithm"])
@@ -86,7 +89,7 @@ def _of_a_run(kept: Any, path: Path, names: Sequence[str]) -> Tree:
 
 
 def merge(base: Tree, over: Tree) -> Tree:
-    """Both trees; where both speak, ``over`` wins."""
+    """One tree with the entries of both; where both have an entry, that of ``over`` is taken."""
     out = dict(base)
     for key, value in over.items():
         both = isinstance(value, dict) and isinstance(out.get(key), dict)

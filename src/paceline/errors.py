@@ -1,9 +1,9 @@
 """Every exception Paceline raises on purpose.
 
 PacelineError
-├── SettingError      a setting that cannot be: unknown key, wrong type, impossible combination
+├── SettingError      a setting that is unknown, of the wrong type, impossible, or in conflict with another
 ├── DataError         a dataset that is missing, damaged, or holds NaN
-├── PartitionError    a split of the data that cannot be satisfied
+├── PartitionError    a way to split the data among clients that this dataset does not allow
 ├── ModelError        a network that cannot be trained or batched
 ├── CostError         a duration, size or energy that nobody defined
 ├── Diverged          learning produced NaN or infinity
@@ -13,8 +13,8 @@ PacelineError
 ├── Misplaced         a model was used at a site to which it was never sent
 └── SiteError         a bug inside an algorithm or a job, with site, verb and virtual time
 
-Dropped is no PacelineError: a device that leaves, a server or a link that fails is a value of the model, and the
-algorithm says what then. SlowerWay is a warning: all goes on.
+Dropped is no PacelineError. That a device leaves, or that a server or a link fails, is a part of what is simulated,
+and the algorithm says what becomes of it. SlowerWay is a warning: all goes on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PacelineError(Exception):
 
 
 class SettingError(PacelineError, ValueError):
-    """A setting that cannot be."""
+    """A setting has a value that is impossible, misspelt, or in conflict with another."""
 
 
 class DataError(PacelineError):
@@ -38,7 +38,7 @@ class DataError(PacelineError):
 
 
 class PartitionError(PacelineError, ValueError):
-    """A split of the data that cannot be satisfied."""
+    """A way to split the data among clients that this dataset does not allow."""
 
 
 class ModelError(PacelineError, ValueError):
@@ -54,7 +54,7 @@ class Diverged(PacelineError):
 
 
 class Deadlock(PacelineError):
-    """Nothing is due and someone still waits."""
+    """The clock has nothing left to do while somebody still waits for something."""
 
 
 class Deserted(PacelineError):
@@ -62,7 +62,7 @@ class Deserted(PacelineError):
 
 
 class Fruitless(PacelineError):
-    """No visit is ever finished."""
+    """Visit after visit is broken off, because nobody is ever there for as long as one takes."""
 
 
 class Misplaced(PacelineError):
@@ -70,7 +70,7 @@ class Misplaced(PacelineError):
 
 
 class SiteError(PacelineError):
-    """A bug, brought home with the site, the verb and the virtual time."""
+    """A bug inside an algorithm or a job; the message names the site, the verb and the virtual time."""
 
 
 class SlowerWay(UserWarning):

@@ -5,7 +5,7 @@ Two faces of one idea:
 - ``stream(seed, *path)`` is a NumPy generator for draws made once in a while (who is chosen, a partition);
 - ``address(seed, *path)`` is a 64-bit key, and ``mix`` makes from it a random *function* of integers, for draws
   made millions of times (the jitter of one visit). It has no state, so it can be evaluated in any order, one by
-  one or as a vector, here or on a GPU (``learn/noise.py``), and always gives the same bits.
+  one or as a vector, here or on a GPU (``learn/hashing.py``), and always gives the same bits.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def test_a_settings_file_that_cannot_be_read_is_named(refused, tmp_path, kind):
         (["run", "psfl", "--until", "accuracy"], ["accuracy", "a number"]),
         (["run", "psfl", "--until", "accuracy=0.9", "--dry-run"], ["dry run", "--until time="]),
         (["data", "verify", "cifar11"], ["'cifar11'", "did you mean 'cifar10'"]),
-        (["data", "partition", "digits", "-p", "dirichlt:1"], ["'dirichlt'", "did you mean 'dirichlet'"]),
+        (["data", "partition", "digits", "-p", "dirichlt:1"], ["'dirichlt:1'", "did you mean 'dirichlet'"]),
         (["report", "nowhere"], ["nowhere", "paceline run"]),
     ],
 )

@@ -76,7 +76,7 @@ def test_the_table_and_the_reasons(paceline):
     assert not any("…" in line for line in done.out.splitlines())  # 80 columns hold it
     assert rows["torus:3x3"][-1] == "x0.406"
     assert rows["FedAvg"][-2:] == ["x1", "x1"]
-    assert "Left out: torus:2x5 (torus:RxC wants whole numbers of at least 3" in done.out
+    assert "Left out: torus:2x5 (torus:2x5: wanted at least 3 rows and 3 columns" in done.out
     assert "Any 3 links may fail before its overlay can fall apart." in done.out
     assert "simul." in done.out
     assert "simul." not in paceline("plan", "servers", *FEW, "--closed-form").out

@@ -252,17 +252,17 @@ def test_parse(text, scheme):
     ("text", "says"),
     [
         ("dirichle:0.2", "did you mean 'dirichlet'"),
-        ("dirichlet", "write it like dirichlet:0.3"),
-        ("exdir:2", "has 1 numbers; write it like exdir:2,10"),
-        ("exdir:2.5,10", "'2.5' is not a whole number"),
-        ("iid:3", "has 1 numbers"),
-        ("dirichlet:x", "'x' is not a number"),
+        ("dirichlet", "wanted dirichlet:ALPHA"),
+        ("exdir:2", "wanted exdir:CLASSES,ALPHA.*, as in exdir:2,10"),
+        ("exdir:2.5,10", "CLASSES is '2.5', which is not a whole number"),
+        ("iid:3", "takes nothing after it"),
+        ("dirichlet:x", "ALPHA is 'x', which is not a number"),
         ("dirichlet:-1", "alpha is -1"),
         ("dirichlet:nan", "alpha is nan"),
         ("dominant:1.2", "wanted 0 to 1"),
         ("pathological:0", "wanted a whole number of at least 1"),
         ("dirichlet:1,minimum=-2", "minimum is -2"),
-        ("natural:merge", "has 1 numbers"),
+        ("natural:merge", r"wanted natural\[:choose\]"),
     ],
 )
 def test_parse_refuses(text, says):

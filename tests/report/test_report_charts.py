@@ -12,7 +12,7 @@ from scipy import stats
 
 from paceline.report.charts import Series, interval, line_chart, mean_series
 from paceline.report.gantt import describe, gantt, sample
-from paceline.report.spans import COLUMNS, NOBODY, Idling, Window
+from paceline.report.spans import COLUMNS, NOBODY, Waiting, Window
 from paceline.report.tables import causes
 from paceline.report.text import number, percent, seconds, site, size, spread, tag, ticks, words
 
@@ -180,7 +180,7 @@ def test_the_sample_is_a_file_of_its_own(tmp_path):
 
 
 def test_causes_are_shares_of_all_waiting():
-    text = causes(Idling(total=10.0, causes=((3, 7.5), (NOBODY, 2.5))))
+    text = causes(Waiting(total=10.0, causes=((3, 7.5), (NOBODY, 2.5))))
     assert "client 3" in text
     assert "75.0 %" in text
     assert "no cause recorded" in text

@@ -11,7 +11,7 @@ from report_samples import NOBODY, SCHEMA, federated_spans, overlapped_spans, sp
 from paceline.errors import DataError
 from paceline.report import spans as spans_module
 from paceline.report.runs import common_settings, group_runs, load_run
-from paceline.report.spans import MAX_SPANS, SHARED_SPANS, read_idling, read_window, read_windows
+from paceline.report.spans import MAX_SPANS, SHARED_SPANS, read_waiting, read_window, read_windows
 
 
 def test_a_run_is_read_with_its_settings_metrics_and_figures(write_run):
@@ -221,9 +221,9 @@ def test_waiting_is_summed_by_its_cause(tmp_path, kind):
         (2, "train", 0, 0.0, 3.0, 0, 0.0, 0.0, math.nan, 2),
     ]
     write_spans(tmp_path / "spans.parquet", rows, schema)
-    idling = read_idling(tmp_path / "spans.parquet")
-    assert idling.total == 6.5
-    assert idling.causes == ((2, 5.0), (-1, 1.0), (NOBODY, 0.5))
+    waiting = read_waiting(tmp_path / "spans.parquet")
+    assert waiting.total == 6.5
+    assert waiting.causes == ((2, 5.0), (-1, 1.0), (NOBODY, 0.5))
     assert set(read_window(tmp_path / "spans.parquet").columns["kind"]) == {"wait", "train"}
 
 
@@ -231,10 +231,10 @@ def test_empty_and_damaged_spans(tmp_path):
     path = tmp_path / "spans.parquet"
     write_spans(path, [])
     assert read_window(path) is None
-    assert read_idling(path).total == 0
+    assert read_waiting(path).total == 0
     path.write_bytes(b"not parquet at all")
     with pytest.raises(DataError, match=r"spans\.parquet is damaged"):
         read_window(path)
     write_spans(path, [(np.int32(1),)], pa.schema([("site", pa.int32())]))
     with pytest.raises(DataError, match="lacks the columns kind, lane"):
-        read_idling(path)
+        read_waiting(path)

@@ -16,7 +16,7 @@ from paceline.report.overlap import details
 from paceline.report.page import write_report
 from paceline.report.parties import read_parties
 from paceline.report.runs import group_runs, load_run
-from paceline.report.spans import COLUMNS, Idling, Window, read_window, read_windows
+from paceline.report.spans import COLUMNS, Waiting, Window, read_window, read_windows
 from paceline.report.tables import causes
 
 
@@ -180,9 +180,9 @@ def test_tables_name_several_servers(tmp_path):
     assert "9 servers: transfers" in text
     assert "9 servers: work" not in text  # none did any
     assert "busiest server: server 8" in text
-    idling = Idling(total=8.0, causes=((-1, 8.0),))
-    assert "<td>server 1</td>" in causes(idling, several=True)
-    assert "<td>server</td>" in causes(idling)
+    waiting = Waiting(total=8.0, causes=((-1, 8.0),))
+    assert "<td>server 1</td>" in causes(waiting, several=True)
+    assert "<td>server</td>" in causes(waiting)
     write_spans(path, [span(-1, "work", 0.0, 1.0), span(0, "train", 1.0, 2.0)])
     assert "busiest server" not in details(read_parties(path))
 

@@ -1,4 +1,4 @@
-"""Who worked and who was idle, from spans made up so that the shares are known."""
+"""Who worked and who was unused, from spans made up so that the shares are known."""
 
 import re
 
@@ -33,15 +33,15 @@ ROUND = [
 
 def test_each_party_counts_from_its_first_span_to_its_last(parties_of):
     found = parties_of(ROUND)
-    assert (found.servers.engaged, found.servers.work, found.servers.busy) == (10.0, 4.0, 6.0)
-    assert found.servers.idle(found.servers.work) == pytest.approx(0.6)
-    assert found.servers.idle(found.servers.busy) == pytest.approx(0.4)
+    assert (found.servers.stretch, found.servers.work, found.servers.busy) == (10.0, 4.0, 6.0)
+    assert found.servers.unused(found.servers.work) == pytest.approx(0.6)
+    assert found.servers.unused(found.servers.busy) == pytest.approx(0.4)
     # Both devices are engaged from 2 to 12; one is busy for 5 of these seconds, the other for all.
-    assert (found.devices.sites, found.devices.engaged, found.devices.train) == (2, 20.0, 13.0)
+    assert (found.devices.sites, found.devices.stretch, found.devices.train) == (2, 20.0, 13.0)
     assert (found.devices.busy, found.devices.waiting) == (15.0, 5.0)
-    assert found.devices.idle(found.devices.busy) == pytest.approx(0.25)
+    assert found.devices.unused(found.devices.busy) == pytest.approx(0.25)
     assert found.busiest[0] == 1
-    assert (found.idlest[0], found.idlest[1].busy) == (0, 5.0)
+    assert (found.least_used[0], found.least_used[1].busy) == (0, 5.0)
     assert found.end == 16.0
 
 
@@ -50,21 +50,21 @@ def test_what_is_done_at_the_same_time_counts_once(parties_of):
     rows += [span(0, "send", 9.0, 10.0), span(0, "receive", 9.0, 10.0)]
     found = parties_of(rows)
     assert found.devices.busy == 7.0
-    assert found.devices.idle(found.devices.busy) == pytest.approx(0.3)
+    assert found.devices.unused(found.devices.busy) == pytest.approx(0.3)
     assert found.servers is None
 
 
-def test_a_gap_without_a_booked_wait_is_idle_too(parties_of):
+def test_a_gap_without_a_booked_wait_is_unused_too(parties_of):
     found = parties_of([span(3, "train", 0.0, 1.0), span(3, "train", 9.0, 10.0), span(5, "train", 0.0, 10.0)])
     assert found.devices.waiting == 0.0
-    assert found.devices.idle(found.devices.busy) == pytest.approx(0.4)
-    assert found.idlest[0] == 3
-    assert found.idlest[1].idle(2.0) == pytest.approx(0.8)
+    assert found.devices.unused(found.devices.busy) == pytest.approx(0.4)
+    assert found.least_used[0] == 3
+    assert found.least_used[1].unused(2.0) == pytest.approx(0.8)
 
 
-def test_nobody_stands_out_where_nobody_is_idle_and_no_spans_are_no_parties(parties_of):
+def test_nobody_stands_out_where_nobody_is_unused_and_no_spans_are_no_parties(parties_of):
     found = parties_of([span(0, "train", 0.1, 0.3), span(0, "train", 0.3, 0.7), span(1, "receive", 0.0, 0.0)])
-    assert found.idlest is None
+    assert found.least_used is None
     assert found.busiest[0] == 0
     assert "none was" in shares([("a", [found])])
     assert parties_of([]) is None
@@ -90,7 +90,7 @@ def cells(text, label):
     return re.findall(r"<td[^>]*>(.*?)</td>", found.group(1))
 
 
-def test_the_table_shows_the_idle_time_that_overlapping_takes_away(parties_of):
+def test_the_table_shows_the_unused_time_that_overlapping_takes_away(parties_of):
     synchronous = parties_of(overlapped_spans(overlap=False))
     overlapped = parties_of(overlapped_spans(overlap=True))
     text = shares([("fedavg", [synchronous]), ("spfl", [overlapped])])
@@ -122,12 +122,12 @@ def test_the_details_name_the_seconds_behind_the_shares(parties_of):
     assert cells(text, "server: work and transfers") == ["10 s", "6 s", "0 s", "40.0 %"]
     assert cells(text, "2 devices together") == ["20 s", "15 s", "5 s", "25.0 %"]
     assert cells(text, "busiest: client 1")[1] == "10 s"
-    assert cells(text, "idle longest: client 0") == ["10 s", "5 s", "5 s", "50.0 %"]
+    assert cells(text, "unused longest: client 0") == ["10 s", "5 s", "5 s", "50.0 %"]
 
 
 def test_several_servers_are_one_party(parties_of):
     found = parties_of([span(-1, "work", 0.0, 5.0), span(-1, "work", 9.0, 10.0), span(-2, "work", 0.0, 2.0)])
-    assert (found.servers.sites, found.servers.engaged, found.servers.work) == (2, 12.0, 8.0)
+    assert (found.servers.sites, found.servers.stretch, found.servers.work) == (2, 12.0, 8.0)
     assert found.devices is None
     assert "2 servers: work" in details(found)
     assert cells(shares([("a", [found])]), "a")[-3:] == ["–", "–", "–"]

@@ -55,7 +55,7 @@ def test_a_comparison_of_seeds_and_algorithms(write_run, tmp_path):
     assert text.count('class="band c0"') == text.count('class="band c1"') == 3, "over time, traffic and rounds"
     assert "share of zeros" not in text
     assert row(text, "psfl")[0] == "3"
-    assert "an idle share of 31.0 %" in text
+    assert "idle share is 31.0 %" in text
     assert "Two ways" in page.words
 
 

@@ -39,13 +39,13 @@ def test_drawn_times_are_exponential_and_fixed():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("server:0@5", "numbered from 1"),
+        ("server:0@5", "NUMBER is '0', which is not a whole number of at least 1"),
         ("server:4", "server:4@120"),
         ("link:1-1@5", "two different ends"),
         ("link:1@5", "link:1-2@60"),
-        ("server:1@soon", "'soon' is no time"),
-        ("server:1@-3", "'-3' is no time"),
-        ("servers:0", "mean time"),
+        ("server:1@soon", "SECONDS is 'soon', which is not a finite number"),
+        ("server:1@-3", "SECONDS is '-3', which is not a finite number of at least 0"),
+        ("servers:0", "MEAN is '0', which is not a finite number above 0"),
         ("sevrer:1@5", "did you mean 'server'"),
         ("", "server"),
     ],

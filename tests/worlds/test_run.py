@@ -92,11 +92,11 @@ def test_an_algorithm_with_one_server_ends_when_it_fails(name):
 @pytest.mark.parametrize(
     ("names", "failures", "said"),
     [
-        (["p-fedavg"], "server:12@2", "server 12, but of servers p-fedavg has 9"),
-        (["p-fedavg"], "link:1-5@2", "the link 1-5, but of links between servers p-fedavg has 1-2, 1-3"),
-        (["hierfavg"], "link:1-2@2", "between servers hierfavg has 1-10"),
-        (["dpsgd"], "server:1@2", "dpsgd has none"),
-        (["fedavg", "spfl"], "server:2@2", "fedavg has 1, spfl has 1"),
+        (["p-fedavg"], "server:12@2", "server 12, which no algorithm here has: p-fedavg has 9 servers"),
+        (["p-fedavg"], "link:1-5@2", "the link 1-5, which no algorithm here has: p-fedavg has 1-2, 1-3"),
+        (["hierfavg"], "link:1-2@2", "the link 1-2, which no algorithm here has: hierfavg has 1-10"),
+        (["dpsgd"], "server:1@2", "dpsgd has no server"),
+        (["fedavg", "spfl"], "server:2@2", "fedavg has 1 server, spfl has 1 server"),
     ],
 )
 def test_failures_of_what_is_not_there_are_refused(names, failures, said):

@@ -49,7 +49,7 @@ class APFL:
     """Weights of late updates: none (the paper), ``polynomial:A`` for (1+s)^-A, ``constant:C`` for C if s > 0."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_bounds(self)
         staleness_weight(self.staleness, 1)
 
@@ -131,11 +131,11 @@ class Buffer:
         return device not in self._unaggregated
 
     async def aggregated(self, device: int) -> None:
-        """Until it has."""
+        """Wait until the device's previous upload has been aggregated."""
         await self._held.setdefault(device, asyncio.Event()).wait()
 
     async def arrival(self) -> None:
-        """Until something is pending."""
+        """Wait until an upload is there to be aggregated."""
         await self._arrival.wait()
 
     def leave(self) -> None:

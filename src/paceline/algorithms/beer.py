@@ -100,7 +100,7 @@ class BEER:
     """``local.lr`` is the rate of the step along the tracker."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_bounds(self)
         require(
             self.local.momentum == 0,

@@ -69,7 +69,7 @@ class DADPFL:
     )
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_bounds(self)
         self.neighbours.check(clients)
 

@@ -32,7 +32,7 @@ class FedAsync:
     """The paper's local objective has a proximal term."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_bounds(self)
         check_pool(self.concurrency, clients)
         known = ("constant", "polynomial", "hinge")

@@ -51,7 +51,7 @@ class FedDF:
         )
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_bounds(self)
         require(
             1 <= self.participants <= clients,

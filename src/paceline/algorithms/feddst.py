@@ -78,7 +78,7 @@ class FedDST:
     local: LocalSGD = field(default_factory=rival_recipe)
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_bounds(self)
         require(
             1 <= self.participants <= clients,

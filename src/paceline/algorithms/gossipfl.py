@@ -34,7 +34,7 @@ class GossipFL:
     local: LocalSGD = field(default_factory=rival_recipe)
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_bounds(self)
         require(2 <= self.group <= clients, f"group is {self.group}; with {clients} clients wanted 2 to {clients}")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paceline.algorithms.base import Algorithm
 from paceline.errors import PacelineError, SettingError
 from paceline.references import announced, is_reference, load_announced, load_reference
+
+if TYPE_CHECKING:
+    from paceline.algorithms.base import Algorithm
 
 NEEDED = ("run", "check", "traits")
 

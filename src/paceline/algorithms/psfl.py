@@ -60,7 +60,8 @@ class PSFL:
     length: int | None = bounded(None, least=1)
     """S, clients in each."""
     sampler: Literal["partition", "uniform", "weighted"] | Sampler = "partition"
-    """Who rides: one of each speed class in every sequence, anyone, or rather the fast."""
+    """How clients are chosen: ``partition`` puts one of each speed class into every sequence, ``uniform`` draws any
+    client, and ``weighted`` prefers fast ones."""
     local: LocalSGD = field(default_factory=LocalSGD)
     warmup: WarmUp = field(default_factory=WarmUp)
     server: ServerRule = field(default_factory=ServerRule)

@@ -40,7 +40,7 @@ class SPFL:
     that never meet, since even rounds then know nothing of odd ones (NI-E6)."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Raise ``SettingError`` if these settings are impossible with so many clients."""
         check_bounds(self)
         require(
             self.aggregate == "deltas" or self.aggregation.rule == "mean",

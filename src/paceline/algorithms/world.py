@@ -1,6 +1,6 @@
 """What an algorithm may ask: a small core that every world has, and facets that some have.
 
-A world may be simulated (``worlds/simulation.py``) or real machines; an algorithm cannot tell which.
+A world may be simulated (``worlds/simulation/machines.py``) or real machines; an algorithm cannot tell which.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class LiveProgress:
 
 
 def describe(row: Row) -> str:
-    """One row of metrics in words."""
+    """One row of metrics as a line of text."""
     parts = [f"round {row['round']:>5}", f"t={row['time']:>9.1f} s", f"{row['visits']:>7} visits"]
     if row.get("accuracy") is not None:
         parts += [f"accuracy {row['accuracy']:.4f}", f"loss {row['loss']:.4g}"]

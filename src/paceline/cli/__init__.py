@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command ``paceline``: what it can be told, and how it answers."""

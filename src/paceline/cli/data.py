@@ -1,4 +1,7 @@
-"""``paceline data``: what is here, what it takes to get the rest, what a partition looks like."""
+"""``paceline data``: what is here, what it takes to get the rest, what a partition looks like.
+
+Datasets need numpy, which is imported inside the commands, so that help comes at once.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from paceline.data import catalogue, load, parse_partition, verify
-from paceline.data.files import data_root
-from paceline.data.picture import draw_partition
 from paceline.errors import SettingError
-from paceline.seeds import stream
 
 data_app = typer.Typer(help="Datasets: what is here, verify it, picture a partition.", invoke_without_command=True)
 
@@ -23,6 +22,9 @@ def listing(context: typer.Context) -> None:
     """List all datasets, and how to get those that are not here."""
     if context.invoked_subcommand is not None:
         return
+    from paceline.data import catalogue
+    from paceline.data.files import data_root
+
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("dataset", "here", "sample", "classes", "licence"):
@@ -42,6 +44,8 @@ def listing(context: typer.Context) -> None:
 @data_app.command("verify")
 def verify_command(name: Annotated[str, typer.Argument(help="A dataset's name.")]) -> None:
     """Read a dataset and compare it with what its publisher says."""
+    from paceline.data import verify
+
     report = verify(name)
     for check in report.checks:
         typer.echo(f"{'ok   ' if check.ok else 'WRONG'} {check.what}: {check.detail}")
@@ -52,14 +56,18 @@ def verify_command(name: Annotated[str, typer.Argument(help="A dataset's name.")
 @data_app.command("partition")
 def partition_command(
     name: Annotated[str, typer.Argument(help="A dataset's name.")] = "digits",
-    scheme: Annotated[str, typer.Option("--partition", "-p", help="Such as iid, exdir:2,10, dirichlet:0.3.")] = (
-        "exdir:2,10"
-    ),
-    clients: Annotated[int, typer.Option("--clients", "-n")] = 100,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
-    picture: Annotated[Path | None, typer.Option("--picture", help="Draw it to this PNG or SVG file.")] = None,
+    scheme: Annotated[
+        str, typer.Option("--partition", "-p", help="How to split it, such as iid, exdir:2,10 or dirichlet:0.3.")
+    ] = ("exdir:2,10"),
+    clients: Annotated[int, typer.Option("--clients", "-n", help="Clients to split it among.")] = 100,
+    seed: Annotated[int, typer.Option("--seed", help="What the random split follows from.")] = 0,
+    picture: Annotated[Path | None, typer.Option("--picture", help="Draw the split to this PNG or SVG file.")] = None,
 ) -> None:
     """Split a dataset as a run would, say how skewed the split is, and draw it."""
+    from paceline.data import load, parse_partition
+    from paceline.data.picture import draw_partition
+    from paceline.seeds import stream
+
     dataset = load(name)
     rng = stream(seed, "partition", scheme, clients)
     split = parse_partition(scheme).split(dataset.y_train, clients, rng, dataset.group_train)

@@ -1,4 +1,4 @@
-"""What settings mean: the words below each field in the source, so that there is one place to say it."""
+"""What settings mean: the words below each field in the source, and the forms of those that are written as words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import textwrap
 from itertools import pairwise
 from typing import Any
 
+from paceline.forms import FORMS
+
 
 def meanings(settings: Any, prefix: str = "") -> dict[str, str]:
     """Dotted names to what the source says of them, of a settings dataclass and those in it."""
@@ -17,7 +19,8 @@ def meanings(settings: Any, prefix: str = "") -> dict[str, str]:
     for each in dataclasses.fields(settings):
         value, name = getattr(settings, each.name), f"{prefix}{each.name}"
         if each.name in words:
-            found[name] = words[each.name]
+            forms = each.metadata[FORMS].help() if FORMS in each.metadata else []
+            found[name] = "\n".join([words[each.name], *(f"  {line}" for line in forms)])
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             found |= meanings(value, f"{name}.")
     return found

@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from importlib.metadata import version
 from itertools import count
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +29,6 @@ from paceline.errors import PacelineError, SettingError
 app = typer.Typer(
     help="Scheduled federated learning: who trains when, who waits for whom, who averages with whom.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -53,10 +52,12 @@ Seeds = Annotated[int, typer.Option("--seeds", help="Repeat with this many seeds
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Absence = Annotated[
     str | None,
-    typer.Option("--absence", help="What becomes of devices that are away, for all alike: skip, wait, deadline:30."),
+    typer.Option(
+        "--absence", help="What becomes of devices that are away, for all algorithms: skip, wait or deadline:30."
+    ),
 ]
 CheckPlaces = Annotated[
     bool, typer.Option("--check-places", help="Fail if a model is used where it was never sent (slower).")
@@ -72,7 +73,7 @@ Trust = Annotated[
 
 
 class WorldKind(StrEnum):
-    """Where devices live."""
+    """Where devices are: in a simulation, or as processes of this machine."""
 
     simulation = "simulation"
     local = "local"
@@ -80,7 +81,7 @@ class WorldKind(StrEnum):
 
 @dataclass(frozen=True)
 class _More:
-    """What else a run was told."""
+    """Options of a run that not every command has."""
 
     absence: str | None = None
     check_places: bool = False
@@ -90,7 +91,7 @@ class _More:
 
 
 class NamesAlgorithms(TyperCommand):
-    """A command whose help names the algorithms; they are looked up when help is shown, for they import torch."""
+    """A command whose help names the algorithms, which are looked up only when help is shown."""
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Help with ``{names}`` filled in."""
@@ -102,8 +103,17 @@ class NamesAlgorithms(TyperCommand):
         super().format_help(ctx, formatter)
 
 
+def _begun(incomplete: str) -> list[tuple[str, str]]:
+    """Algorithms that begin so, each with its summary, for the shell's completion."""
+    from paceline.algorithms.registry import ALGORITHMS
+
+    return [(name, named.summary) for name, named in ALGORITHMS.items() if name.startswith(incomplete)]
+
+
 def _version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         typer.echo(f"paceline {version('paceline')}")
         raise typer.Exit
 
@@ -119,7 +129,7 @@ def top(
 
 @app.command(cls=NamesAlgorithms)
 def run(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.")],
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=_begun)],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -146,7 +156,7 @@ def run(
 
 @app.command(cls=NamesAlgorithms)
 def compare(
-    algorithms: Annotated[list[str], typer.Argument(help="Some of {names}.")],
+    algorithms: Annotated[list[str], typer.Argument(help="Some of {names}.", autocompletion=_begun)],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -217,7 +227,7 @@ def replay(
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run directories, or directories of run directories.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
-    title: Annotated[str, typer.Option("--title")] = "Paceline report",
+    title: Annotated[str, typer.Option("--title", help="The heading of the page.")] = "Paceline report",
 ) -> None:
     """Write one self-contained HTML page about some runs."""
     from paceline.report.page import write_report
@@ -225,12 +235,30 @@ def report(
     typer.echo(write_report(_run_directories(runs), out, title))
 
 
+@app.command()
+def algorithms(
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object from names to summaries.")] = False,
+) -> None:
+    """List all algorithms, each with one line that says what it is."""
+    from paceline.algorithms.registry import ALGORITHMS
+
+    summaries = {name: named.summary for name, named in ALGORITHMS.items()}
+    if json:
+        typer.echo(dumps(summaries, indent=2, ensure_ascii=False))
+        return
+    width = max(map(len, summaries))
+    for name, summary in summaries.items():
+        typer.echo(f"{name:<{width}}  {summary}")
+
+
 @app.command(cls=NamesAlgorithms)
 def settings(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.")],
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=_begun)],
     settings: Set = None,
     config: Config = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what each of them means.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what each setting means, and in which forms it can be written.")
+    ] = False,
 ) -> None:
     """Show every setting of an algorithm with its value."""
     from paceline.cli.show import print_settings

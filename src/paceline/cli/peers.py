@@ -26,32 +26,37 @@ MEGA = 1e6
 def peers_command(
     clients: Annotated[int, typer.Option("--clients", "-n", help="Clients; all take part.")] = 100,
     neighbours: Annotated[
-        int | None, typer.Option("--neighbours", "-m", help="Neighbours of each, M.", show_default="10 if random")
+        int | None,
+        typer.Option("--neighbours", "-m", help="Neighbours that each client has (M).", show_default="10 if random"),
     ] = None,
     wait: Annotated[
         int | None,
-        typer.Option("--wait", "-w", help="Prior neighbours that a client waits for at most, N.", show_default="all"),
+        typer.Option(
+            "--wait", "-w", help="Prior neighbours that a client waits for at most (N).", show_default="all"
+        ),
     ] = None,
     rule: Annotated[
-        str, typer.Option("--rule", help="Whom it then waits for: fastest or lowest (index).")
+        str, typer.Option("--rule", help="Which of them it waits for: the fastest or the lowest (in number).")
     ] = "fastest",
     topology: Annotated[
-        str, typer.Option("--topology", "-t", help="random (anew every round), ring or complete.")
+        str,
+        typer.Option("--topology", "-t", help="Who neighbours whom: random (anew every round), ring or complete."),
     ] = "random",
     draws: Annotated[
-        int | None, typer.Option("--draws", help="Rounds that are drawn.", show_default="2000, fewer if large")
+        int | None,
+        typer.Option("--draws", help="How many rounds are simulated.", show_default="2000, fewer if large"),
     ] = None,
     time: Annotated[float, typer.Option("--time", help="Mean seconds of local training.")] = 1.0,
     spread: Annotated[
-        float, typer.Option("--spread", help="Its spread from visit to visit, as a share of it.")
+        float, typer.Option("--spread", help="Spread of that time from visit to visit, as a share of it.")
     ] = 0.0,
     megabytes: Annotated[float | None, typer.Option("--megabytes", help="Size of a model, in 10^6 bytes.")] = None,
-    mbps: Annotated[float | None, typer.Option("--mbps", help="A client's link, in Mbit/s.")] = None,
+    mbps: Annotated[float | None, typer.Option("--mbps", help="Byte rate of a client's link, in Mbit/s.")] = None,
     watts: Annotated[float | None, typer.Option("--watts", help="Power of a client that trains.")] = None,
     link_watts: Annotated[
         float | None, typer.Option("--link-watts", help="Power of each end of a link in use.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="What all that is random follows from.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
     """DA-DPFL: how many clients start at once, how long the others wait, what a round takes in time and energy."""
@@ -90,7 +95,9 @@ def _transfer_seconds(megabytes: float | None, mbps: float | None) -> float:
         return 0.0
     if megabytes is None or mbps is None:
         absent = "--megabytes" if megabytes is None else "--mbps"
-        raise SettingError(f"{absent} is missing; give both the size of a model and the rate of a link, or neither")
+        raise SettingError(
+            f"{absent} is missing; give both the size of a model and the byte rate of a link, or neither"
+        )
     if not (0 < megabytes < math.inf and 0 < mbps < math.inf):
         raise SettingError(f"--megabytes is {megabytes:g} and --mbps is {mbps:g}; both must be above 0")
     return 8 * megabytes / mbps

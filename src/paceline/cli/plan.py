@@ -12,21 +12,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from paceline.algorithms.structure import (
-    Alternative,
-    Structure,
-    bound_ratio,
-    choose_structure,
-    expected_round_seconds,
-    explain,
-    measured_times,
-)
 from paceline.cli.peers import peers_command
 from paceline.cli.servers import HELP as SERVERS_HELP
 from paceline.cli.servers import servers_command
 from paceline.errors import SettingError
 
 if TYPE_CHECKING:
+    from paceline.algorithms.structure import Alternative, Structure
     from paceline.plans.overlap import Overlap
     from paceline.topology import Mixing
 
@@ -71,6 +63,8 @@ def structure_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
     """PSFL's best structure: how many sequences abreast (W), how many clients in each (S)."""
+    from paceline.algorithms.structure import choose_structure
+
     mean, std, population = _times(times, time_mean, time_std, population)
     weight = _ratio(ratio, sigma2, heterogeneity, c0)
     if clients is None:
@@ -165,7 +159,10 @@ def mixing_command(
         ),
     ],
     weights: Annotated[
-        str, typer.Option("--weights", "-w", help="optimal, constant, metropolis, uniform or random.")
+        str,
+        typer.Option(
+            "--weights", "-w", help="How neighbours average: optimal, constant, metropolis, uniform or random."
+        ),
     ] = "optimal",
     signed: Annotated[
         bool, typer.Option("--signed", help="Weights may be negative, which helps on trees and barbells.")
@@ -247,6 +244,8 @@ def _times(
     file: Path | None, mean: float | None, std: float | None, population: int | None
 ) -> tuple[float, float, int | None]:
     """Mean, spread and population, from the file or from the options."""
+    from paceline.algorithms.structure import measured_times
+
     if file is not None:
         if mean is not None or std is not None:
             raise SettingError("--times and --time-mean or --time-std both give times; leave one of the two out")
@@ -262,6 +261,8 @@ def _times(
 
 def _ratio(ratio: float | None, sigma2: float | None, heterogeneity: float | None, c0: float | None) -> float:
     """alpha/beta, given or from what the bound makes it of."""
+    from paceline.algorithms.structure import bound_ratio
+
     parts = {"--sigma2": sigma2, "--heterogeneity": heterogeneity}
     if ratio is not None:
         given = [name for name, value in {**parts, "--c0": c0}.items() if value is not None]
@@ -286,6 +287,8 @@ def _tree(structure: Structure, population: int | None) -> dict[str, Any]:
 
 
 def _print(structure: Structure) -> None:
+    from paceline.algorithms.structure import explain
+
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("W abreast", "S in a row", "clients", "round", "time to accuracy"):
@@ -308,6 +311,8 @@ def _print(structure: Structure) -> None:
 
 
 def _seconds(structure: Structure, S: int, W: int) -> float:
+    from paceline.algorithms.structure import expected_round_seconds
+
     return expected_round_seconds(S, W, structure.time_mean, structure.time_std)
 
 

@@ -20,7 +20,9 @@ FILES = ("result.json", "figure.svg", "figure.png")
 
 
 def reproduce(
-    id: Annotated[str | None, typer.Argument(help="Which one; without it, all are listed.")] = None,
+    id: Annotated[
+        str | None, typer.Argument(help="The table or figure, by its ID; without it, all are listed.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
     scale: Annotated[
         str | None, typer.Option("--scale", help="How much of it, where there is a choice: small, middle or paper.")
@@ -28,9 +30,9 @@ def reproduce(
     seeds: Annotated[int, typer.Option("--seeds", help="Repeat what is random with this many seeds.")] = 5,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Directory for result.json and the figure.")] = None,
     data: Annotated[
-        str | None, typer.Option("--data", help="Of what is trained, this dataset only; default all of them.")
+        str | None, typer.Option("--data", help="Train on this dataset only; by default on all of them.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Compute a paper's table or figure anew; its numbers and ours, row by row."""
     if id is None:

@@ -41,9 +41,9 @@ def servers_command(
     model: Annotated[
         str | None, typer.Option("--model", help="Instead of --megabits: a model such as mlp:512 or resnet18.")
     ] = None,
-    dataset: Annotated[str, typer.Option("--dataset", help="What --model is for.")] = "mnist",
+    dataset: Annotated[str, typer.Option("--dataset", help="The dataset that --model is for.")] = "mnist",
     client_mbps: Annotated[
-        str, typer.Option("--client-mbps", help="Rate of a client's link, both ways, or UP,DOWN as in 5,20.")
+        str, typer.Option("--client-mbps", help="Byte rate of a client's link, both ways, or UP,DOWN as in 5,20.")
     ] = "10",
     server_mbps: Annotated[
         float, typer.Option("--server-mbps", help="What a server's clients share, each way (b); inf: unlimited.")
@@ -52,11 +52,11 @@ def servers_command(
         float, typer.Option("--node-mbps", help="What a server's links to servers share, each way (B); or inf.")
     ] = 100.0,
     link_mbps: Annotated[
-        float, typer.Option("--link-mbps", help="Rate of a link between two servers, each way (A); or inf.")
+        float, typer.Option("--link-mbps", help="Byte rate of a link between two servers, each way (A); or inf.")
     ] = 820.0,
     compute: Annotated[float, typer.Option("--compute", help="Mean seconds that a client trains.")] = 1.0,
     spread: Annotated[
-        float, typer.Option("--spread", help="Their spread from visit to visit, as a share; 0 to 0.5.")
+        float, typer.Option("--spread", help="Spread of that time from visit to visit, as a share of it; 0 to 0.5.")
     ] = 0.0,
     topology: Annotated[
         list[str] | None,
@@ -70,10 +70,18 @@ def servers_command(
     ] = None,
     servers: Annotated[
         list[int] | None,
-        typer.Option("--servers", "-m", help="Repeat it for several.", show_default="1, 4, 9, 16, 25"),
+        typer.Option(
+            "--servers",
+            "-m",
+            help="A number of servers to try; repeat it for several.",
+            show_default="1, 4, 9, 16, 25",
+        ),
     ] = None,
     weights: Annotated[
-        str, typer.Option("--weights", "-w", help="optimal, constant, metropolis, uniform or random.")
+        str,
+        typer.Option(
+            "--weights", "-w", help="How servers average: optimal, constant, metropolis, uniform or random."
+        ),
     ] = "optimal",
     drift: Annotated[
         float,
@@ -116,7 +124,9 @@ def _both_ways(text: str) -> tuple[float, float]:
     except ValueError:
         rates = []
     if not 1 <= len(rates) <= 2:
-        raise SettingError(f"--client-mbps is {text!r}; give one rate in Mbit/s, as in 10, or UP,DOWN as in 5,20")
+        raise SettingError(
+            f"--client-mbps is {text!r}; give one byte rate in Mbit/s, as in 10, or UP,DOWN as in 5,20"
+        )
     return rates[0], rates[-1]
 
 

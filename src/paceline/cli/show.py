@@ -42,7 +42,7 @@ def print_table(directories: Sequence[Path], statistics: Statistics) -> None:
 
 
 def _wide(found: Comparison) -> Table:
-    """One row per algorithm."""
+    """The comparison with one row per algorithm."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for k, title in enumerate(found.titles):
         table.add_column(title, justify="left" if k == 0 else "right", no_wrap=True)
@@ -128,7 +128,7 @@ def print_settings(settings: Settings, *, explain: bool = False) -> None:
     console.print(f"# {name}")
     for key, value in values.items():
         if key in said:
-            console.print(f"\n# {said[key]}")
+            console.print("\n# " + said[key].replace("\n", "\n# "))
         console.print(f"{key} = {value}")
 
 

@@ -188,7 +188,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return future
 
     def settle(self, hold: asyncio.Future[Any], value: object) -> None:
-        """Give a hold its value."""
+        """Give a hold its value, so that whoever awaits it goes on, and the clock too if no other hold is open."""
         self._holds.discard(hold)
         if not hold.done():
             hold.set_result(value)
@@ -230,7 +230,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """asyncio's TimerHandle reports its cancellation here; a cancelled handle runs as nothing."""
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A plain future of this loop."""
+        """A future that belongs to this loop, as asyncio wants one."""
         return asyncio.Future(loop=self)
 
     def create_task(  # type: ignore[override]
@@ -276,5 +276,5 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 
 def make_loop(source: Source | None = None) -> VirtualLoop:
-    """A new clock at time 0."""
+    """A new virtual clock whose time is 0; with a source of events it keeps the source's time."""
     return VirtualLoop(source)  # type: ignore[abstract]  # asyncio's methods for sockets and processes do not exist here

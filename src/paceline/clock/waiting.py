@@ -15,7 +15,7 @@ class Clocked(Protocol):
     """Anything with a virtual time."""
 
     def time(self) -> float:
-        """Return the virtual time."""
+        """The virtual time in seconds."""
         ...
 
 

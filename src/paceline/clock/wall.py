@@ -20,15 +20,15 @@ class WallClock:
         self._next: tuple[float, Act] | None = None
 
     def restart(self) -> None:
-        """Time begins now."""
+        """Let time 0 be this moment."""
         self._origin = time.monotonic()
 
     def now(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since time 0."""
         return time.monotonic() - self._origin
 
     def post(self, act: Act) -> None:
-        """Something has happened just now; from any thread."""
+        """Say that something has happened just now; this may be called from any thread."""
         self._posted.put((self.now(), act))
 
     def next(self, until: float | None) -> tuple[float, Act] | None:

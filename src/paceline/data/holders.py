@@ -43,7 +43,7 @@ def even_holders(
 
 
 def check_holders(clients: int, per_client: int, classes: int) -> None:
-    """Refuse numbers of classes that cannot be."""
+    """Raise ``PartitionError`` if clients cannot hold that many classes of this dataset."""
     if per_client > classes:
         raise PartitionError(f"{per_client} classes per client, but the labels have only {classes}")
     if clients * per_client < classes:

@@ -27,12 +27,12 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Quadratic:
-    """A fleet of quadratics."""
+    """Clients whose losses are quadratic functions F_n; F is their mean."""
 
     curvature: NDArray[np.float64]
-    """A_n, (clients, d, d), symmetric positive definite."""
+    """A_n, the curvature of client n, symmetric positive definite; an array (clients, d, d)."""
     centre: NDArray[np.float64]
-    """b_n, (clients, d)."""
+    """b_n, where client n has its least loss; an array (clients, d)."""
     sigma2: float = 0.0
     """Variance of a one-sample gradient at the client's own centre."""
 
@@ -50,23 +50,23 @@ class Quadratic:
         return float(np.linalg.eigvalsh(self.curvature).min())
 
     def optimum(self) -> Vector:
-        """The minimiser of F."""
+        """The point x at which the mean loss F is least."""
         pull = np.einsum("nij,nj->i", self.curvature, self.centre)
         solution: Vector = np.linalg.solve(self.curvature.sum(axis=0), pull)
         return solution
 
     def value(self, x: Vector) -> float:
-        """F(x)."""
+        """The mean loss of all clients at a point, F(x)."""
         gap = x - self.centre
         return float(0.5 * np.einsum("ni,nij,nj->n", gap, self.curvature, gap).mean())
 
     def gradient(self, n: int, x: Vector) -> Vector:
-        """∇F_n(x)."""
+        """The gradient of client n's loss at a point, ∇F_n(x)."""
         slope: Vector = self.curvature[n] @ (x - self.centre[n])
         return slope
 
     def mean_gradient(self, x: Vector) -> Vector:
-        """∇F(x)."""
+        """The gradient of the mean loss at a point, ∇F(x)."""
         slope: Vector = np.einsum("nij,nj->i", self.curvature, x - self.centre) / len(self)
         return slope
 

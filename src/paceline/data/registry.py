@@ -19,7 +19,7 @@ from paceline.references import announced
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of the catalogue."""
+    """What the catalogue of datasets says of one of them."""
 
     name: str
     present: bool
@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was verified."""
+    """One thing that was verified about a dataset, and what came of it."""
 
     what: str
     ok: bool

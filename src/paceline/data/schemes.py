@@ -38,7 +38,7 @@ class Iid:
         rng: np.random.Generator,
         groups: NDArray[Any] | None = None,
     ) -> Partition:
-        """Deal a shuffled pack."""
+        """Shuffle all samples and cut them into parts of equal size."""
         require_enough(len(labels), clients)
         return Partition(rng.permutation(len(labels)), offsets_of(even_sizes(len(labels), clients)))
 
@@ -184,12 +184,12 @@ def share_out(
 
 
 def require_positive(scheme: str, key: str, value: float) -> None:
-    """Refuse a number that is not above 0."""
+    """Raise ``SettingError`` if a parameter of a scheme is not above 0."""
     if not (value > 0 and np.isfinite(value)):
         raise SettingError(f"{scheme}: {key} is {value:g}, wanted a number above 0")
 
 
 def require_whole(scheme: str, key: str, value: float) -> None:
-    """Refuse a number that is not 1, 2, ..."""
+    """Raise ``SettingError`` if a parameter of a scheme is not a whole number of at least 1."""
     if value < 1 or value != int(value):
         raise SettingError(f"{scheme}: {key} is {value:g}, wanted a whole number of at least 1")

@@ -18,7 +18,7 @@ from paceline.data.loaders.tiny import TINY_IMAGENET
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A dataset by name."""
+    """What Paceline knows about a dataset: where its files lie, and what its publisher says of them."""
 
     name: str
     shape: tuple[int, ...]
@@ -33,7 +33,7 @@ class Spec:
     options: tuple[str, ...] = ()
     """Names of the numbers that may follow the name, as in ``ham10000:28``."""
     digests: Mapping[str, str] = field(default_factory=dict)
-    """Published MD5 by file name."""
+    """The MD5 digests that the publisher gives, by file name."""
     idx_digests: tuple[str, ...] = ()
     """MD5 of the four unpacked idx files, checked whatever layout was read."""
 

@@ -42,18 +42,18 @@ class RunDirectory:
 
     @property
     def spans(self) -> Path:
-        """Where the ledger writes."""
+        """The file into which the ledger writes spans."""
         return self.path / "spans.parquet"
 
     def metric(self, row: Mapping[str, Any]) -> None:
-        """Append one line."""
+        """Append one row of metrics to metrics.jsonl."""
         if self._metrics is None:
             self._metrics = (self.path / "metrics.jsonl").open("w", encoding="utf-8")
         self._metrics.write(json.dumps(clean(row)) + "\n")
         self._metrics.flush()
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Write the summary and close."""
+        """Write summary.json and close the file of metrics."""
         if self._metrics is None:
             (self.path / "metrics.jsonl").touch()
         else:

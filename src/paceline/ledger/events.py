@@ -14,7 +14,7 @@ class Event:
     """Something that happened in a run and that its log and report say."""
 
     text: str
-    """In words, for people."""
+    """What happened, in words for people."""
     kind: EventKind = "decision"
     """What was decided; what failed (``sites`` says who); why the run ended before its last round."""
     sites: tuple[int, ...] = ()
@@ -34,12 +34,12 @@ class Told:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """What happened, in words."""
         return self.event.text
 
     @property
     def figures(self) -> dict[str, Any]:
-        """In numbers."""
+        """What happened, in numbers."""
         return self.event.figures
 
     def plain(self) -> dict[str, Any]:
@@ -63,9 +63,9 @@ class Chronicle:
         self.counts: dict[str, Counter[int]] = {}
 
     def tell(self, time: float, event: Event) -> None:
-        """Keep an event."""
+        """Keep an event that happened at this time."""
         self.events.append(Told(time, event))
 
     def count(self, name: str, value: int) -> None:
-        """One more of this value."""
+        """Count a value that came up once more, under the name of its distribution."""
         self.counts.setdefault(name, Counter())[value] += 1

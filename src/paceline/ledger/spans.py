@@ -72,7 +72,7 @@ class Totals:
 
     @property
     def idle_share(self) -> float:
-        """Of the time that devices were engaged, the share they waited."""
+        """Of the time that devices were engaged (busy, or waiting for somebody), the share in which they waited."""
         engaged = self.busy_seconds + self.wait_seconds
         return self.wait_seconds / engaged if engaged else 0.0
 
@@ -160,7 +160,7 @@ class Ledger:
         return sorted(self._caused.items(), key=lambda item: -item[1])[:most]
 
     def totals(self) -> Totals:
-        """All costs so far."""
+        """The sums of all costs that were booked so far."""
         self._flush()
         busiest = int(self._traffic.argmax())
         return Totals(

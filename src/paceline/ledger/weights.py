@@ -15,14 +15,14 @@ FILE = "model.safetensors"
 
 
 def write_weights(directory: Path, models: Mapping[str, Tensor]) -> None:
-    """Keep these, whole or not at all."""
+    """Write these weights into a run's directory; a file that was cut off is never left behind."""
     draft = directory / f"{FILE}.part"
     save_file({name: value.detach().cpu().contiguous().clone() for name, value in models.items()}, draft)
     draft.replace(directory / FILE)
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:
-    """What a run ended with."""
+    """The final weights of a run, by name, from its directory."""
     try:
         return load_file(directory / FILE)
     except (OSError, SafetensorError) as problem:

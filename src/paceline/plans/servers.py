@@ -28,7 +28,7 @@ from paceline.errors import SettingError, nearest
 from paceline.system.fleet import FleetSettings
 from paceline.system.traces import BYTES_PER_MBIT
 from paceline.topology import WEIGHTINGS, Graph, make_mixing, parse_graph
-from paceline.topology.families import KINDS
+from paceline.topology.families import GRAPHS
 
 ONE = "one server"
 TOPOLOGIES = ("complete", "torus", "ring", "tree", "hypercube", "star")
@@ -294,11 +294,13 @@ def _asked(topologies: Sequence[str], servers: Sequence[int]) -> Iterator[tuple[
 
 def _known(word: str) -> None:
     """Refuse what is no topology at all: one that is impossible is left out, one that is misspelt is not."""
-    if word in KINDS:
-        raise SettingError(f"the topology {word!r} needs numbers of its own, as in {KINDS[word].example}")
+    if word in GRAPHS.names:
+        raise SettingError(f"the topology {word!r} needs numbers of its own, as in {GRAPHS.example(word)}")
     if ":" not in word and not Path(word).expanduser().is_file():
-        raise SettingError(f"the topology {word!r} is neither known nor a file; {nearest(word, (*SIZED, *KINDS))}")
-    if word.partition(":")[0] not in KINDS:
+        raise SettingError(
+            f"the topology {word!r} is neither known nor a file; {nearest(word, (*SIZED, *GRAPHS.names))}"
+        )
+    if word.partition(":")[0] not in GRAPHS.names:
         parse_graph(word)
 
 

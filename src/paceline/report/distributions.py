@@ -25,7 +25,7 @@ class Frame:
 
     low: int
     width: int
-    """Values per bar."""
+    """How many values share one bar."""
     bars: int
     top: float
     """The share of the tallest bar."""
@@ -39,7 +39,7 @@ class Frame:
         return LEFT + (value - self.low) / (self.width * self.bars) * (WIDTH - LEFT - RIGHT)
 
     def y(self, share: float) -> float:
-        """The height of a share."""
+        """The height at which a share is drawn."""
         return HEIGHT - BOTTOM - share / self.top * (HEIGHT - TOP - BOTTOM)
 
 
@@ -60,7 +60,7 @@ def section(groups: Sequence[Group]) -> str:
 
 
 def describe(counts: Counts, name: str) -> str:
-    """A distribution in words."""
+    """The distribution of a counted value in one sentence."""
     total = sum(counts.values())
     if name.endswith(WHO):
         often = Counter(counts).most_common(NAMED)

@@ -64,7 +64,7 @@ def gantt(window: Window, run_end: float = math.inf, failed: Sequence[Mark] = ()
 
 
 def key() -> str:
-    """The colours of the kinds."""
+    """The legend of the charts: which kind of act has which colour."""
     items = []
     for kind in KINDS:
         swatch = tag("rect", x=1, y=1, width=20, height=8, class_=f"bar {kind}")

@@ -18,13 +18,13 @@ _CHARACTER = 6.0
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """One moment."""
+    """A moment that is marked in a chart by a line with a label."""
 
     time: float
     label: str
     """A word or two beside the line."""
     text: str
-    """What a tooltip says."""
+    """What is shown when somebody points at the mark."""
 
 
 def failures(run: Run) -> list[Mark]:

@@ -1,4 +1,4 @@
-"""What overlapping gains: the shares of time that servers and devices work and are idle, as tables."""
+"""What overlapping gains: the shares of time in which servers and devices are used and unused, as tables."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from paceline.report.text import MISSING, percent, seconds, site, tag, words
 Figure = Callable[[Parties], float | None]
 
 _DEFINITION = (
-    "Shares of the time engaged, which for every party of every algorithm is the time from its own first span to its"
-    " own last one."
+    "Shares of a party’s stretch of time, which for every party of every algorithm is the time from its own first"
+    " span to its own last one."
 )
 _SERVER = (
-    " A server is idle while it does no work such as aggregating or screening. Transfers are not its work: the column"
-    " “neither works nor transfers” counts them as if they were."
+    " A server works while it aggregates, screens or distils. Transfers are not its work: the column “neither works"
+    " nor transfers” counts them as if they were."
 )
 _DEVICE = (
-    " A device is idle while it neither computes nor transfers, whether it waits for others, was not asked or is"
-    " away; the “idle” of the first table counts only waits booked while it took part."
+    " A device is unused while it neither computes nor transfers, whether it waits for others, was not asked or is"
+    " away. The “idle” of the first table is something else: of the time in which devices were busy or waited for"
+    " somebody, the share in which they waited."
 )
 _NO_WORK = " No server did any work that takes time in these runs."
 
@@ -35,12 +36,12 @@ def _of_devices(figure: Callable[[Party], float | None]) -> Figure:
 
 _SERVER_COLUMNS: tuple[tuple[str, Figure], ...] = (
     ("server works", _of_servers(lambda party: party.share(party.work))),
-    ("server idle", _of_servers(lambda party: party.idle(party.work))),
-    ("server neither works nor transfers", _of_servers(lambda party: party.idle(party.busy))),
+    ("server does not work", _of_servers(lambda party: party.unused(party.work))),
+    ("server neither works nor transfers", _of_servers(lambda party: party.unused(party.busy))),
 )
 _DEVICE_COLUMNS: tuple[tuple[str, Figure], ...] = (
     ("devices train", _of_devices(lambda party: party.share(party.train))),
-    ("devices idle", _of_devices(lambda party: party.idle(party.busy))),
+    ("devices unused", _of_devices(lambda party: party.unused(party.busy))),
 )
 
 
@@ -49,7 +50,7 @@ def shares(found: Sequence[tuple[str, Sequence[Parties]]]) -> str:
     every = [parties for _, seeds in found for parties in seeds]
     works = any(parties.servers and parties.servers.work > 0 for parties in every)
     columns = (*(_SERVER_COLUMNS if works else ()), *_DEVICE_COLUMNS)
-    titles = ["algorithm", *(title for title, _ in columns), "device idle longest"]
+    titles = ["algorithm", *(title for title, _ in columns), "device unused longest"]
     rows = []
     for name, seeds in found:
         cells = [name, *(_mean(seeds, figure) for _, figure in columns), _longest(seeds)]
@@ -60,7 +61,7 @@ def shares(found: Sequence[tuple[str, Sequence[Parties]]]) -> str:
 
 def details(parties: Parties) -> str:
     """The seconds behind the shares, of one run."""
-    head = [words("th", title) for title in ("", "engaged", "busy", "waiting", "idle share")]
+    head = [words("th", title) for title in ("", "first to last span", "busy", "waiting", "unused")]
     rows = []
     if (servers := parties.servers) is not None:
         name = "server" if servers.sites == 1 else f"{servers.sites} servers"
@@ -71,7 +72,11 @@ def details(parties: Parties) -> str:
     if (devices := parties.devices) is not None:
         many = f"{devices.sites:,} devices together"
         rows.append(_row(many if devices.sites > 1 else "1 device", devices, devices.busy))
-    ones = ("busiest server", parties.busiest_server), ("busiest", parties.busiest), ("idle longest", parties.idlest)
+    ones = (
+        ("busiest server", parties.busiest_server),
+        ("busiest", parties.busiest),
+        ("unused longest", parties.least_used),
+    )
     for what, one in ones:
         if one is not None:
             rows.append(_row(f"{what}: {site(one[0], several=parties.several)}", one[1], one[1].busy))
@@ -79,7 +84,7 @@ def details(parties: Parties) -> str:
 
 
 def _row(name: str, party: Party, busy: float) -> str:
-    cells = (seconds(party.engaged), seconds(busy), seconds(party.waiting), percent(party.idle(busy)))
+    cells = (seconds(party.stretch), seconds(busy), seconds(party.waiting), percent(party.unused(busy)))
     return words("td", name) + "".join(words("td", cell) for cell in cells)
 
 
@@ -89,13 +94,13 @@ def _mean(seeds: Sequence[Parties], figure: Figure) -> str:
 
 
 def _longest(seeds: Sequence[Parties]) -> str:
-    """The share of the device idle longest; it has a name only within one run."""
-    ones = [parties.idlest for parties in seeds if parties.devices is not None]
+    """The share of the device that was unused longest; it has a name only within one run."""
+    ones = [parties.least_used for parties in seeds if parties.devices is not None]
     if not ones:
         return MISSING
     if not any(ones):
         return "none was"
-    values = [one[1].idle(one[1].busy) or 0.0 if one else 0.0 for one in ones]
+    values = [one[1].unused(one[1].busy) or 0.0 if one else 0.0 for one in ones]
     return f"{site(ones[0][0])}: {percent(values[0])}" if len(ones) == 1 and ones[0] else mean_cell(values, percent)
 
 

@@ -11,7 +11,7 @@ from paceline.report import charts, distributions, marks, overlap, tables
 from paceline.report.gantt import gantt, key
 from paceline.report.parties import Parties, read_parties
 from paceline.report.runs import Group, Run, common_settings, group_runs, load_run, own_settings
-from paceline.report.spans import Window, read_idling, read_window, read_windows
+from paceline.report.spans import Window, read_waiting, read_window, read_windows
 from paceline.report.style import PAGE_STYLE, SCRIPT, STYLE
 from paceline.report.text import number, percent, seconds, size, tag, words
 
@@ -43,7 +43,7 @@ def write_report(
 
 
 def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None = None) -> str:
-    """The page as text."""
+    """The whole page as HTML text."""
     groups = group_runs(runs)
     body = [
         words("h1", title),
@@ -156,13 +156,17 @@ def _timelines(groups: Sequence[Group], window: tuple[float, float] | None) -> l
     same = "All charts show the same stretch of virtual time. " if len(kept) > 1 else ""
     shares = [(one.label, one.parties) for one in kept if one.parties]
     return [
-        *([words("h2", "Who works, and who is idle"), overlap.shares(shares)] if shares else []),
+        *(
+            [words("h2", "How much of the time servers and devices are used"), overlap.shares(shares)]
+            if shares
+            else []
+        ),
         words("h2", "Who waits for whom"),
         words("p", f"{same}Point at a bar for its cost, and at a wait for its cause.", class_="note"),
         key(),
         *(_timeline(one, found, more=window is None) for one, found in zip(kept, windows, strict=True)),
-        words("h3", "Idle time and its causes in whole runs"),
-        *(_idle_details(one) for one in kept),
+        words("h3", "Waiting and its causes in whole runs"),
+        *(_waiting_details(one) for one in kept),
     ]
 
 
@@ -193,13 +197,13 @@ def _chart(one: _Kept, window: Window, failed: Sequence[marks.Mark], where: str 
     return words("p", _caption(one.run, window, end, where), class_="note") + gantt(window, end, failed)
 
 
-def _idle_details(one: _Kept) -> str:
-    idling = read_idling(one.spans)
+def _waiting_details(one: _Kept) -> str:
+    waiting = read_waiting(one.spans)
     shares, waits = overlap.details(one.parties[0]) if one.parties else "", ""
-    if idling.total:
-        waits = tables.causes(idling, several=bool(one.parties) and one.parties[0].several)
+    if waiting.total:
+        waits = tables.causes(waiting, several=bool(one.parties) and one.parties[0].several)
     title = words("summary", f"{one.label}, seed {one.run.seed}")
-    text = words("p", _idle_text(one.run, idling.total), class_="note")
+    text = words("p", _waiting_text(one.run, waiting.total), class_="note")
     return tag("details", title + text + overlap.beside(shares, waits), open="")
 
 
@@ -214,10 +218,10 @@ def _caption(run: Run, window: Window, end: float, where: str = "") -> str:
     return f"{text}."
 
 
-def _idle_text(run: Run, waited: float) -> str:
+def _waiting_text(run: Run, waited: float) -> str:
     share = run.figure("idle_share")
     text = f"Waiting in the whole run: {seconds(waited)} over all sites"
-    return text + (f", an idle share of {percent(share)}." if share is not None else ".")
+    return text + (f"; the devices’ idle share is {percent(share)}." if share is not None else ".")
 
 
 def _settings(runs: Sequence[Run], groups: Sequence[Group]) -> str:

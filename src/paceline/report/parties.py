@@ -25,7 +25,7 @@ class Party:
     """One site, or several together; seconds are summed over them."""
 
     sites: int
-    engaged: float
+    stretch: float
     """From the first span of each site to its last: what begins before or ends after is not judged."""
     train: float
     work: float
@@ -35,11 +35,11 @@ class Party:
     """Seconds booked as waits for somebody."""
 
     def share(self, seconds: float) -> float | None:
-        """These seconds as a share of the time engaged; None where that has no length."""
-        return seconds / self.engaged if self.engaged > 0 else None
+        """These seconds as a share of the stretch; None where that has no length."""
+        return seconds / self.stretch if self.stretch > 0 else None
 
-    def idle(self, busy: float) -> float | None:
-        """The share of the time engaged that is not ``busy``."""
+    def unused(self, busy: float) -> float | None:
+        """The share of the stretch that is not ``busy``."""
         return None if (share := self.share(busy)) is None else max(0.0, 1.0 - share)
 
 
@@ -53,8 +53,8 @@ class Parties:
     """Of several servers the one that was busy for most seconds, transfers counted."""
     busiest: tuple[int, Party] | None
     """The device that was busy for most seconds; None where none was busy at all."""
-    idlest: tuple[int, Party] | None
-    """The device that was idle for most seconds; None where none was idle at all."""
+    least_used: tuple[int, Party] | None
+    """The device that was unused for most seconds; None where none was unused at all."""
     end: float
     """The end of the last span."""
 
@@ -75,7 +75,7 @@ def read_parties(path: Path) -> Parties | None:
         devices=tally.party(devices) if len(devices) else None,
         busiest_server=tally.most(tally.busy, servers) if len(servers) > 1 else None,
         busiest=tally.most(tally.busy, devices),
-        idlest=tally.most(tally.engaged - tally.busy, devices),
+        least_used=tally.most(tally.stretch - tally.busy, devices),
         end=float(tally.last.max()),
     )
 
@@ -93,7 +93,7 @@ class _Tally:
     busy: Seconds
 
     @property
-    def engaged(self) -> Seconds:
+    def stretch(self) -> Seconds:
         return self.last - self.first
 
     def most(self, seconds: Seconds, places: Sites) -> tuple[int, Party] | None:
@@ -109,7 +109,7 @@ class _Tally:
     def party(self, places: Sites) -> Party:
         return Party(
             sites=len(places),
-            engaged=float(self.engaged[places].sum()),
+            stretch=float(self.stretch[places].sum()),
             train=float(self.train[places].sum()),
             work=float(self.work[places].sum()),
             busy=float(self.busy[places].sum()),

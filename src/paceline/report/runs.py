@@ -30,13 +30,13 @@ class Note:
     kind: str = "decision"
     """A decision, a failure, or the end of the run before its last round."""
     name: str = ""
-    """What failed."""
+    """What failed, in a few words; empty where nothing did."""
     sites: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One algorithm with one seed."""
+    """One run, that of one algorithm with one seed, as its directory tells it."""
 
     path: Path
     algorithm: str

@@ -52,7 +52,7 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Idling:
+class Waiting:
     """Who was waited for, and how long in all."""
 
     total: float
@@ -127,7 +127,7 @@ def scan(path: Path, columns: Sequence[str]) -> Iterator[Any]:
     return _batches(path, _open(path), columns)
 
 
-def read_idling(path: Path) -> Idling:
+def read_waiting(path: Path) -> Waiting:
     """The waits of the whole run, summed by cause."""
     seconds: dict[int, float] = {}
     for batch in _batches(path, _open(path), ["peer", "start", "end"], pc.field("kind") == "wait"):
@@ -135,7 +135,7 @@ def read_idling(path: Path) -> Idling:
         for row in table.group_by("peer").aggregate([("length", "sum")]).to_pylist():
             seconds[row["peer"]] = seconds.get(row["peer"], 0.0) + row["length_sum"]
     causes = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
-    return Idling(total=sum(seconds.values()), causes=tuple(causes))
+    return Waiting(total=sum(seconds.values()), causes=tuple(causes))
 
 
 def _open(path: Path) -> Any:
@@ -182,16 +182,16 @@ class _Active(NamedTuple):
     busy: float
     spans: int
     lasting: int
-    """Spans that took time."""
+    """How many of the spans took any time."""
 
 
 def _activity(path: Path, data: Any, inside: Any) -> dict[int, _Active]:
     found: dict[int, _Active] = {}
     for batch in _batches(path, data, ["site", "kind", "start", "end"], inside):
-        idle = pc.equal(batch["kind"].cast(pa.string()), "wait")
+        waits = pc.equal(batch["kind"].cast(pa.string()), "wait")
         length = pc.subtract(batch["end"], batch["start"])
         lasts = pc.cast(pc.greater(length, 0.0), pa.int64())
-        table = pa.table({"site": batch["site"], "busy": pc.if_else(idle, 0.0, length), "lasts": lasts})
+        table = pa.table({"site": batch["site"], "busy": pc.if_else(waits, 0.0, length), "lasts": lasts})
         sums = table.group_by("site").aggregate([("busy", "sum"), ("busy", "count"), ("lasts", "sum")])
         for row in sums.to_pylist():
             busy, spans, lasting = found.get(row["site"], (0.0, 0, 0))
@@ -202,7 +202,7 @@ def _activity(path: Path, data: Any, inside: Any) -> dict[int, _Active]:
 
 
 def _choose(activity: dict[int, _Active], most: int) -> list[int]:
-    """Servers before clients, busy ones before idle ones; then in the order in which they are drawn.
+    """Servers before clients, those that were busy longest first; then in the order in which they are drawn.
 
     Servers take at most half of the rows, unless clients leave more.
     """

@@ -9,7 +9,7 @@ import numpy as np
 
 from paceline.report.charts import interval
 from paceline.report.runs import Group, Run
-from paceline.report.spans import NOBODY, Idling
+from paceline.report.spans import NOBODY, Waiting
 from paceline.report.text import MISSING, energy, number, operations, percent, seconds, site, size, spread, tag, words
 
 CAUSES_SHOWN = 6
@@ -46,7 +46,7 @@ _SPARSE = (
     _Column(title="operations", keys=("flops",), form=operations),
     _Column(title="zeros", keys=("sparsity",), form=percent),
 )
-"""Where some model is sparse."""
+"""Columns that are shown where some model is sparse."""
 _ACCURACY = _Column(title="accuracy", keys=("accuracy",), form=percent, best=max)
 
 
@@ -166,12 +166,12 @@ def comparison(groups: Sequence[Group]) -> str:
     return table([words("th", title) for title in found.titles], body) + below
 
 
-def causes(idling: Idling, *, several: bool = False) -> str:
+def causes(waiting: Waiting, *, several: bool = False) -> str:
     """Who was waited for longest, with the share of all waiting; ``several`` servers are told apart."""
     head = [words("th", title) for title in ("waited for", "time waited", "share of all waiting", "")]
     body = []
-    for index, length in idling.causes[:CAUSES_SHOWN]:
-        share = length / idling.total if idling.total else 0.0
+    for index, length in waiting.causes[:CAUSES_SHOWN]:
+        share = length / waiting.total if waiting.total else 0.0
         meter = tag("span", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter")
         name = "no cause recorded" if index == NOBODY else site(index, several=several)
         cells = (

@@ -35,12 +35,12 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration in seconds."""
+    """A duration as text, with its unit."""
     return _united(value, number, "s")
 
 
 def percent(value: float | None) -> str:
-    """A share as percent."""
+    """A share as text, in percent."""
     if value is None or not math.isfinite(value):
         return MISSING
     return f"{100 * value:.1f} %"
@@ -64,7 +64,7 @@ def size(value: float | None) -> str:
 
 
 def energy(value: float | None) -> str:
-    """An energy in joules."""
+    """An energy as text, with its unit."""
     return _scaled(value, "J")
 
 

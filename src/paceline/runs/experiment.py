@@ -107,22 +107,26 @@ def make_experiment(
 
 
 def _check_failures(compared: Sequence[Settings]) -> None:
-    """Refuse failures of servers and links that none of these algorithms has."""
+    """Raise ``SettingError`` if a server or a link is to fail that none of these algorithms has."""
     failures = parse_failures(compared[0].fleet.failures, seed=0)
     parties: dict[str, Traits] = {one.name: one.algorithm.traits(one.clients) for one in compared}
     for site in failures.servers:
         if all(-site > traits.servers for traits in parties.values()):
-            there = ", ".join(f"{name} has {traits.servers or 'none'}" for name, traits in parties.items())
-            raise SettingError(f"fleet.failures names server {-site}, but of servers {there}")
+            there = ", ".join(f"{name} has {_servers(traits.servers)}" for name, traits in parties.items())
+            raise SettingError(f"fleet.failures names server {-site}, which no algorithm here has: {there}")
     for low, high in failures.links:
         if all(traits.links is not None and (-high, -low) not in traits.links for traits in parties.values()):
             there = ", ".join(f"{name} has {_listed(traits.links or ())}" for name, traits in parties.items())
-            raise SettingError(f"fleet.failures names the link {-high}-{-low}, but of links between servers {there}")
+            raise SettingError(f"fleet.failures names the link {-high}-{-low}, which no algorithm here has: {there}")
+
+
+def _servers(count: int) -> str:
+    return "no server" if not count else "1 server" if count == 1 else f"{count} servers"
 
 
 def _listed(links: Collection[tuple[int, int]]) -> str:
     names = [f"{i}-{j}" for i, j in sorted(links)]
-    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else "none"
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else "no links"
 
 
 def _folder(settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""A run from settings: what cannot be is refused here, before any work starts."""
+"""A run from settings: impossible settings are refused here, before any work starts."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def build_problem(
     dry: bool = False,
     public: float = 0.0,
 ) -> Problem:
-    """Load, split and check; what cannot be is an error here."""
+    """Load the data, split it among clients and check it; impossible settings are an error here."""
     scheme = parse_partition(partition)
     spec, _ = parse_name(dataset)
     count = spec.counts[0] if spec.counts else NOMINAL_SAMPLES

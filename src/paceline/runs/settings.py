@@ -9,10 +9,14 @@ from typing import Any, Literal, TypeVar
 
 from paceline.algorithms.registry import ALGORITHMS, algorithm_named
 from paceline.config import Tree, apply, merge, parse_override
+from paceline.data.partition import PARTITIONS
 from paceline.errors import SettingError, nearest
+from paceline.forms import written
 from paceline.references import announced
 from paceline.system import FleetSettings
 from paceline.system.listed import read_fleet
+from paceline.worlds.absence import ABSENCES
+from paceline.worlds.hostile import ATTACKS
 
 A = TypeVar("A")
 _BETWEEN = re.compile(r",(?=[A-Za-z_][\w.]*=)")
@@ -57,14 +61,13 @@ class Settings:
     dataset: str = "digits"
     """One of those that `paceline data` lists."""
     clients: int = 100
-    partition: str = "exdir:2,10"
-    """How clients share the training samples; `paceline data partition` shows the ways, and how skewed they are."""
+    partition: str = written("exdir:2,10", PARTITIONS)
+    """How clients share the training samples; `paceline data partition` says how skewed a split is."""
     public: float = 0.0
     """Share of the training samples that the server holds itself, for methods that validate or distil there;
     the clients split the rest."""
-    hostile: str = "none"
-    """Clients that attack, a share of all: ``sign-flip:0.2``, ``scaled:0.2,10`` (the update times 10), ``random:0.2``
-    (noise as long as the update), ``label-flip:0.2``."""
+    hostile: str = written("none", ATTACKS)
+    """Clients that attack the others."""
     model: str = "auto"
     """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data;
     ``lenet+mlp:200`` gives clients different ones in turn (feddf)."""
@@ -75,9 +78,8 @@ class Settings:
     """Evaluate after this many rounds."""
     flush: int = 1024
     """Client visits after which deferred learning is computed even if nobody asks; bounds memory."""
-    absence: str = OWN
-    """What becomes of devices that are away, or leave in the middle: ``skip`` leaves them out, ``wait`` waits until
-    they are back, ``deadline:30`` waits at most 30 seconds each time; ``own`` is each algorithm's own rule."""
+    absence: str = written(OWN, ABSENCES)
+    """What becomes of devices that are away, or leave in the middle; ``own`` is each algorithm's own rule."""
     fleet: FleetSettings = field(default_factory=FleetSettings)
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
 

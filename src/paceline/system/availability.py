@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from paceline.errors import SettingError, nearest
+from paceline.errors import SettingError
+from paceline.forms import ABOVE_ZERO, FILE, Form, Forms
 from paceline.seeds import address, mix, stream, uniform
 from paceline.system.cost import above_zero, share
 from paceline.system.hours import Schedule
-from paceline.system.laws import Constant, Law, parse_law
+from paceline.system.laws import LAW, Constant, Law
 from paceline.system.tables import read_table
 
 
@@ -257,14 +259,56 @@ def staying(availability: Availability) -> Availability:
     return availability
 
 
-_WORDS = {
-    "always": "always",
-    "dropout": "dropout:P or dropout:P,forever",
-    "duty": "duty:PERIOD,SHARE",
-    "stragglers": "stragglers:SHARE,SECONDS or stragglers:SHARE,LAW",
-    "vanish": "vanish:P,SECONDS or vanish:P,LAW",
-    "windows": "windows:FILE or windows:FILE,PERIOD",
-}
+def _stragglers(share: float, away: Law, *, seed: int, size: int | None) -> Stragglers:
+    if size is None:
+        raise SettingError("stragglers are a share of the fleet; give its size, as build_fleet does")
+    return Stragglers(share, away, size=size, seed=seed)
+
+
+_SEED = ("seed",)
+AVAILABILITIES: Forms[Availability] = Forms(
+    "fleet.availability",
+    Form("always", AlwaysOn, "every device is there all the time", "always"),
+    Form(
+        "dropout:P[,forever]",
+        Dropouts,
+        "each training is lost with probability P, at some moment of it; with forever the device never comes back",
+        "dropout:0.1",
+        needs=_SEED,
+    ),
+    Form(
+        "duty:PERIOD,ONLINE",
+        Windows.duty,
+        "each device is there for the share ONLINE of every period of so many seconds, at times of its own",
+        "duty:3600,0.5",
+        needs=_SEED,
+    ),
+    Form(
+        "windows:PATH[,PERIOD]",
+        Windows.read,
+        "devices are there when a CSV file says so, again after each period if one is given",
+        "windows:hours.csv,86400",
+        {"PATH": FILE, "PERIOD": replace(ABOVE_ZERO, pattern="[0-9.eE+]+")},
+        _SEED,
+    ),
+    Form(
+        "vanish:P,AWAY",
+        Vanishing,
+        "with probability P a device vanishes as soon as it has the model, for so many seconds or a law of them",
+        "vanish:0.1,38",
+        {"AWAY": LAW},
+        _SEED,
+    ),
+    Form(
+        "stragglers:SHARE,AWAY",
+        _stragglers,
+        "at every visit number exactly this share of the fleet vanishes so (NI-E5)",
+        "stragglers:0.2,38",
+        {"AWAY": LAW},
+        ("seed", "size"),
+    ),
+)
+"""When devices can be there; several are joined by ``+``."""
 
 
 def parse_availability(text: str, *, seed: int, size: int | None = None) -> Availability:
@@ -272,43 +316,6 @@ def parse_availability(text: str, *, seed: int, size: int | None = None) -> Avai
 
     Stragglers are a share of the fleet, so they need its size.
     """
-    parts = [_part(part, seed, size) for part in re.split(rf"\+(?=(?:{'|'.join(_WORDS)})(?::|$|\+))", text)]
+    words = re.split(rf"\+(?=(?:{'|'.join(AVAILABILITIES.names)})(?::|$|\+))", text)
+    parts = [AVAILABILITIES.parse(word, seed=seed, size=size) for word in words]
     return parts[0] if len(parts) == 1 else Combined(parts)
-
-
-def _part(text: str, seed: int, size: int | None) -> Availability:
-    word, _, rest = text.partition(":")
-    if word not in _WORDS:
-        raise SettingError(f"fleet.availability is {text!r}; {nearest(word, _WORDS)}")
-    head, _, tail = rest.partition(",")
-    try:
-        if text == "always":
-            return AlwaysOn()
-        if word == "dropout" and tail in ("", "forever"):
-            return Dropouts(float(head), seed=seed, forever=bool(tail))
-        if word == "duty":
-            return Windows.duty(float(head), float(tail), seed=seed)
-        if word == "vanish" and tail:
-            return Vanishing(float(head), parse_law(tail, "fleet.availability"), seed=seed)
-        if word == "stragglers" and tail:
-            return _stragglers(float(head), parse_law(tail, "fleet.availability"), seed, size)
-        if word == "windows" and rest:
-            return _windows(rest, seed)
-    except SettingError:
-        raise
-    except ValueError:
-        pass
-    raise SettingError(f"fleet.availability is {text!r}; wanted {_WORDS[word]}")
-
-
-def _stragglers(part: float, away: Law, seed: int, size: int | None) -> Stragglers:
-    if size is None:
-        raise SettingError("stragglers are a share of the fleet; give its size, as build_fleet does")
-    return Stragglers(part, away, size=size, seed=seed)
-
-
-def _windows(rest: str, seed: int) -> Windows:
-    path, _, period = rest.rpartition(",")
-    if path and re.fullmatch(r"[0-9.eE+]+", period):
-        return Windows.read(path, seed=seed, period=above_zero(float(period), "the period of the windows"))
-    return Windows.read(rest, seed=seed)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from paceline.errors import CostError, SettingError, nearest
+from paceline.errors import CostError, SettingError
+from paceline.forms import FILE, Form, Forms
 from paceline.seeds import address, mix, normal
 from paceline.system.cost import Cost, at_least_zero, power
-from paceline.system.laws import LAWS, Law, parse_law
+from paceline.system.laws import LAW, LAWS, Law, parse_law
 from paceline.system.tables import read_table
 
 
@@ -76,7 +77,7 @@ class LawTimes:
         return Cost(seconds, seconds * self._watts)
 
     def mean_seconds(self, device: int, flops: float) -> float:
-        """t_n."""
+        """The device's mean time t_n, as it was drawn."""
         return self.law.draw(self._key, device)
 
 
@@ -152,21 +153,39 @@ class MeasuredTimes:
         return device if device < len(self._times) else mix(self._borrow, device) % len(self._times)
 
 
+def _measured(file: str, *, seed: int, watts: float | None, jitter: float, bootstrap: bool = False) -> MeasuredTimes:
+    return MeasuredTimes(file, seed=seed, bootstrap=bootstrap, watts=watts)
+
+
+_GIVEN = ("seed", "jitter", "watts")
+TIMES: Forms[Law | FlopTimes | MeasuredTimes] = Forms(
+    "fleet.times",
+    *LAWS,
+    Form(
+        "flops:RATE",
+        FlopTimes,
+        "FLOPs of the training over FLOP/s of the device, which is a number or a law with commas",
+        "flops:lognormal,5e9,0.5",
+        {"RATE": LAW},
+        _GIVEN,
+    ),
+    Form(
+        "csv:FILE[,bootstrap]",
+        _measured,
+        "measured times, from a CSV file with the columns device and seconds; in the order of the rows, or drawn",
+        "csv:measured.csv",
+        {"FILE": FILE},
+        _GIVEN,
+    ),
+)
+"""Laws of a visit's seconds, and other ways to say how long devices train."""
+
+
 def parse_times(
     text: str, *, seed: int, jitter: float = 0.2, watts: float | None = None
 ) -> LawTimes | FlopTimes | MeasuredTimes:
-    """Times from words: a law, ``flops:`` with a number or a law of FLOP/s, or ``csv:FILE[,bootstrap]``.
-
-    Measured times carry their own jitter and take none.
-    """
-    word, _, rest = text.partition(":")
-    if word == "csv":
-        path, bootstrap = rest.removesuffix(",bootstrap"), rest.endswith(",bootstrap")
-        return MeasuredTimes(path, seed=seed, bootstrap=bootstrap, watts=watts)
-    if word == "flops":
-        return FlopTimes(
-            rate=parse_law(rest, f"the law in fleet.times={text}"), seed=seed, jitter=jitter, watts=watts
-        )
-    if word not in LAWS:
-        raise SettingError(f"fleet.times is {text!r}; {nearest(word, (*LAWS, 'csv', 'flops'))}")
-    return LawTimes(law=parse_law(text, "fleet.times"), seed=seed, jitter=jitter, watts=watts)
+    """How long devices train, from words; measured times have a jitter of their own and take none."""
+    found = TIMES.parse(text, seed=seed, jitter=jitter, watts=watts)
+    if isinstance(found, FlopTimes | MeasuredTimes):
+        return found
+    return LawTimes(law=found, seed=seed, jitter=jitter, watts=watts)

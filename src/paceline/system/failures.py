@@ -6,17 +6,15 @@ Servers are numbered 1, 2, ... as in every message; server k is the site -k.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from paceline.errors import SettingError, nearest
+from paceline.errors import SettingError
+from paceline.forms import ABOVE_ZERO, AT_LEAST_ZERO, COUNT, Form, Forms
 from paceline.seeds import address, uniform
-from paceline.system.cost import above_zero
 
-_FORMS = "server:4@120 (server 4 at 120 s), link:1-2@60, servers:3600 and links:3600 (mean seconds until each fails)"
-_SERVER = re.compile(r"(\d+)@(.+)")
-_LINK = re.compile(r"(\d+)-(\d+)@(.+)")
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +22,9 @@ class Failures:
     """When each server and each link fails; infinity is never."""
 
     servers: Mapping[int, float] = field(default_factory=dict)
-    """Site to seconds."""
+    """The second at which each of these sites fails."""
     links: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    """Sites, the smaller first, to seconds."""
+    """The second at which the link between each of these pairs of sites fails; the smaller site comes first."""
     mean_server: float = math.inf
     """Every server besides fails after an exponential time of this mean."""
     mean_link: float = math.inf
@@ -34,7 +32,7 @@ class Failures:
 
     @property
     def none(self) -> bool:
-        """Nothing ever fails."""
+        """Whether nothing ever fails."""
         return not self.servers and not self.links and self.mean_server == self.mean_link == math.inf
 
     def server(self, site: int) -> float:
@@ -54,45 +52,54 @@ class Failures:
         return mean if mean == math.inf else -mean * math.log(uniform(self.key, *place))
 
 
+def _server(number: int, seconds: float) -> Failures:
+    return Failures(servers={-number: seconds})
+
+
+def _link(one: int, other: int, seconds: float) -> Failures:
+    if one == other:
+        raise SettingError(f"fleet.failures is 'link:{one}-{other}@{seconds:g}'; a link has two different ends")
+    return Failures(links={(min(-one, -other), max(-one, -other)): seconds})
+
+
+_NUMBERED = {"NUMBER": COUNT, "ONE": COUNT, "OTHER": COUNT, "SECONDS": AT_LEAST_ZERO, "MEAN": ABOVE_ZERO}
+FAILURES: Forms[Failures] = Forms(
+    "fleet.failures",
+    Form("none", Failures, "nothing ever fails", "none"),
+    Form("server:NUMBER@SECONDS", _server, "this server fails after so many seconds", "server:4@120", _NUMBERED),
+    Form("link:ONE-OTHER@SECONDS", _link, "the link between these servers fails then", "link:1-2@60", _NUMBERED),
+    Form(
+        "servers:MEAN",
+        lambda mean: Failures(mean_server=mean),
+        "each server fails after an exponential time of so many seconds in the mean",
+        "servers:3600",
+        _NUMBERED,
+    ),
+    Form("links:MEAN", lambda mean: Failures(mean_link=mean), "each link likewise", "links:3600", _NUMBERED),
+)
+"""What can be said about failures; several are joined by ``+``."""
+
+
 def parse_failures(text: str, *, seed: int) -> Failures:
-    """Failures from words: ``none``, or several joined by ``+``: ``server:4@120+link:1-2@60``, ``servers:3600``."""
-    if text == "none":
-        return Failures()
-    servers: dict[int, float] = {}
-    links: dict[tuple[int, int], float] = {}
-    means = {"servers": math.inf, "links": math.inf}
-    for part in text.split("+"):
-        word, _, rest = part.partition(":")
-        if word == "server" and (found := _SERVER.fullmatch(rest)):
-            site = _site(found[1], text)
-            servers[site] = min(servers.get(site, math.inf), _seconds(found[2], text))
-        elif word == "link" and (found := _LINK.fullmatch(rest)):
-            low, high = sorted((_site(found[1], text), _site(found[2], text)))
-            if low == high:
-                raise SettingError(f"fleet.failures is {text!r}; a link has two different ends")
-            links[low, high] = min(links.get((low, high), math.inf), _seconds(found[3], text))
-        elif word in means:
-            means[word] = above_zero(_seconds(rest, text), "the mean time to a failure")
-        elif word in ("server", "link"):
-            raise SettingError(f"fleet.failures is {text!r}; wanted {_FORMS}")
-        else:
-            hint = nearest(word, ("none", "server", "link", *means))
-            raise SettingError(f"fleet.failures is {text!r}; {hint} Forms: {_FORMS}")
-    key = address(seed, "system", "failures")
-    return Failures(servers=servers, links=links, mean_server=means["servers"], mean_link=means["links"], key=key)
+    """Failures from words, several of which may be joined by ``+``: ``server:4@120+link:1-2@60``."""
+    said = [FAILURES.parse(part) for part in text.split("+")]
+    return Failures(
+        servers=_earliest([one.servers for one in said]),
+        links=_earliest([one.links for one in said]),
+        mean_server=_last([one.mean_server for one in said]),
+        mean_link=_last([one.mean_link for one in said]),
+        key=0 if text == "none" else address(seed, "system", "failures"),
+    )
 
 
-def _site(number: str, text: str) -> int:
-    if int(number) < 1:
-        raise SettingError(f"fleet.failures is {text!r}; servers are numbered from 1")
-    return -int(number)
+def _earliest(said: list[Mapping[K, float]]) -> dict[K, float]:
+    """When each fails first, if that was said several times."""
+    found: dict[K, float] = {}
+    for one in said:
+        found |= {key: min(seconds, found.get(key, math.inf)) for key, seconds in one.items()}
+    return found
 
 
-def _seconds(number: str, text: str) -> float:
-    try:
-        seconds = float(number)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise SettingError(f"fleet.failures is {text!r}; {number!r} is no time in seconds; wanted {_FORMS}")
-    return seconds
+def _last(means: list[float]) -> float:
+    """What was said last, if anything."""
+    return next((mean for mean in reversed(means) if mean < math.inf), math.inf)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from paceline.errors import SettingError
-from paceline.system.availability import Availability, parse_availability
-from paceline.system.compute import Compute, parse_times
+from paceline.forms import written
+from paceline.system.availability import AVAILABILITIES, Availability, parse_availability
+from paceline.system.compute import TIMES, Compute, parse_times
 from paceline.system.cost import Cost
-from paceline.system.failures import Failures, parse_failures
-from paceline.system.links import LinkPower, Links, RateLinks, TraceLinks, parse_links
+from paceline.system.failures import FAILURES, Failures, parse_failures
+from paceline.system.links import LINKS, LinkPower, Links, RateLinks, TraceLinks, parse_links
 from paceline.system.listed import DelayedLinks, FleetFile, read_fleet
-from paceline.system.network import Network, parse_backbone, parse_sharing
-from paceline.system.server import ServerCosts, UndefinedServer, parse_server
+from paceline.system.network import BACKBONES, SHARINGS, Network, parse_backbone, parse_sharing
+from paceline.system.server import SERVERS, ServerCosts, UndefinedServer, parse_server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,17 +46,12 @@ class FleetSettings:
     file: str = ""
     """A CSV or TOML file that lists the devices with their speed, links, power and availability (docs/fleets.md);
     what it says goes before the other settings. ``FILE,repeat`` where it has fewer devices than there are clients."""
-    times: str = "discrete"
-    """``uniform``, ``exponential``, ``gaussian``, ``discrete`` (the laws of PSFL), with other parameters as
-    in ``uniform:0.5,4.5``; ``constant:2.5``; ``lognormal:2.5,0.5``; ``flops:5e9`` or
-    ``flops:lognormal,5e9,0.5`` for the devices' FLOP/s; ``csv:FILE`` or ``csv:FILE,bootstrap`` for measured
-    times."""
+    times: str = written("discrete", TIMES)
+    """How long devices train."""
     jitter: float = 0.2
     """Spread of a visit's time around the device's mean, as a share of it; measured times take none."""
-    links: str = "free"
-    """``free``; ``rate:UP,DOWN`` in Mbit/s or ``rate:LAW/LAW``; ``trace:FILE``, ``trace:FILE,same``,
-    ``trace:FILE,UP``; ``seconds:UP,DOWN`` for so many seconds a transfer whatever its size (between two devices,
-    the longer of both; between servers none)."""
+    links: str = written("free", LINKS)
+    """How long models travel between a device and a server, or between devices."""
     latency: float = 0.0
     """Seconds before the first byte of a transfer, for all links but free ones."""
     watts: float | None = None
@@ -63,40 +59,29 @@ class FleetSettings:
     link_watts: float | None = None
     """Power of a device while it sends, and while it receives unless ``receive_watts`` is given."""
     receive_watts: float | None = None
-    availability: str = "always"
-    """``always``; ``dropout:P`` or ``dropout:P,forever``; ``duty:PERIOD,SHARE``; ``windows:FILE`` or
-    ``windows:FILE,PERIOD``; ``vanish:P,SECONDS`` or ``vanish:P,LAW``; ``stragglers:SHARE,SECONDS`` or
-    ``stragglers:SHARE,LAW``, which at every visit number lets exactly that share of the fleet vanish (NI-E5);
-    several joined by ``+``."""
-    server: str = "free"
-    """Server work: ``free``, ``constant:SECONDS`` a job, ``flops:FLOPS_PER_SECOND``, ``measured`` (the FLOP/s of this
-    machine, found once before the run), or ``undefined``."""
+    """Power of a device while it receives."""
+    availability: str = written("always", AVAILABILITIES)
+    """When devices are there; several of these are joined by ``+``."""
+    server: str = written("free", SERVERS)
+    """How long server work takes, such as aggregating or distilling."""
     server_watts: float | None = None
     """Power of a server while it works."""
     server_mbps: float | None = None
-    """Rate of a server, up and down, for rate and trace links; unlimited unless given. With ``sharing`` it is that of
-    all its transfers with devices together, else of each."""
+    """Byte rate of a server in Mbit/s, up and down, for rate and trace links; unlimited unless given. With
+    ``sharing`` it is that of all its transfers with devices together, else of each."""
     server_link_watts: float | None = None
     """Power of a server's end of a link; 0 unless given, where ``link_watts`` is."""
-    sharing: str = "none"
-    """``none``: every transfer has its rate to itself. ``fair``: the transfers between a server and devices share
-    ``server_mbps`` max-min fairly, each way. ``ofdma:SUBCARRIERS``: each server is a radio cell, and of its S
-    subcarriers each of the n devices that are active in a direction has ⌊S/n⌋, so that it moves bytes at that part of
-    its own rate; ``ofdma:1200`` is LTE's 20 MHz of 15 kHz each, and ``server_mbps``, if given, besides limits the
-    cell's sum. The last two need ``rate:`` or ``trace:`` links."""
-    backbone: str = "free"
-    """Links between servers: ``free`` (no time; with ``sharing=none`` what ``links`` says of two servers);
-    ``rate:NODE,LINK`` in Mbit/s, or ``rate:LAW/LAW``, for what each server can send and receive and what each link
-    carries each way (B_i and A_ii' of PF-10), shared max-min fairly; ``node:MBPS`` or ``edge:MBPS`` where only
-    servers or only links are limited; ``geant`` (servers 1000, links lognormal with mean 100, sigma 0.5); ``exodus``
-    (servers 100, links 820). ``latency`` counts for all but ``free``."""
-    failures: str = "none"
-    """``none``, or for good: ``server:4@120`` (server 4 at 120 s), ``link:1-2@60`` (between servers 1 and 2),
-    ``servers:3600`` and ``links:3600`` (mean seconds until each fails, exponential); several joined by ``+``."""
+    sharing: str = written("none", SHARINGS)
+    """What a server's transfers with devices share, which needs ``rate:`` or ``trace:`` links. Of a radio cell,
+    ``server_mbps``, if given, besides limits the sum."""
+    backbone: str = written("free", BACKBONES)
+    """Links between servers; ``latency`` counts for all but ``free``."""
+    failures: str = written("none", FAILURES)
+    """Servers, and links between servers, that fail for good; several of these are joined by ``+``."""
 
 
 def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
-    """The fleet that these settings describe; what cannot be is an error here, before any work starts."""
+    """The fleet that these settings describe; impossible settings are an error here, before any work starts."""
     power = LinkPower(settings.link_watts, receive=settings.receive_watts, server=settings.server_link_watts)
     listed = read_fleet(settings.file) if settings.file else None
     if listed is not None:
@@ -137,8 +122,8 @@ def _network(settings: FleetSettings, links: Links, power: LinkPower, seed: int)
         return None
     if sharing is not None and not isinstance(links, RateLinks | TraceLinks):
         raise SettingError(
-            f"fleet.sharing is {settings.sharing!r} but fleet.links is {settings.links!r}, without a rate to share; "
-            "set links to rate:UP,DOWN or trace:FILE, or sharing to none"
+            f"fleet.sharing is {settings.sharing!r} but fleet.links is {settings.links!r}, without a byte rate to"
+            " share; set links to rate:UP,DOWN or trace:FILE, or sharing to none"
         )
     return Network(
         links=links,

@@ -7,12 +7,12 @@ memory. Mean and variance are closed forms, for planners and for tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Protocol
 
-from paceline.errors import SettingError, nearest
+from paceline.errors import SettingError
+from paceline.forms import Form, Forms, Kind
 from paceline.seeds import uniform
 from paceline.system.cost import above_zero
 
@@ -24,11 +24,11 @@ class Law(Protocol):
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
 
     def draw(self, key: int, site: int) -> float:
         """The draw that lives at this address."""
@@ -36,7 +36,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Every device alike."""
+    """The same value for every device."""
 
     value: float
 
@@ -45,12 +45,12 @@ class Constant:
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
         return self.value
 
     @property
     def variance(self) -> float:
-        """Zero."""
+        """Zero, since all draws are equal."""
         return 0.0
 
     def draw(self, key: int, site: int) -> float:
@@ -71,12 +71,12 @@ class Uniform:
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
         return (self.low + self.high) / 2
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
         return (self.high - self.low) ** 2 / 12
 
     def draw(self, key: int, site: int) -> float:
@@ -95,7 +95,7 @@ class Exponential:
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
         return self.mean**2
 
     def draw(self, key: int, site: int) -> float:
@@ -155,12 +155,12 @@ class Discrete:
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
         return sum(self.values) / len(self.values)
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
         return sum((value - self.mean) ** 2 for value in self.values) / len(self.values)
 
     def draw(self, key: int, site: int) -> float:
@@ -181,12 +181,12 @@ class LogNormal:
 
     @property
     def mean(self) -> float:
-        """Expected value."""
+        """The expected value of a draw."""
         return self.median * math.exp(self.sigma**2 / 2)
 
     @property
     def variance(self) -> float:
-        """Expected squared distance from the mean."""
+        """The expected squared distance of a draw from the mean."""
         return self.mean**2 * math.expm1(self.sigma**2)
 
     def draw(self, key: int, site: int) -> float:
@@ -198,19 +198,29 @@ def _gaussian(centre: float = 2.5, sigma: float = 1.0, floor: float | None = Non
     return Gaussian(centre, sigma, centre / 50 if floor is None else floor)
 
 
-def _discrete(*values: float) -> Discrete:
-    return Discrete(values) if values else Discrete()
+VALUES = Kind("numbers with commas between", lambda text: tuple(map(float, text.split(","))), ".*")
 
-
-LAWS: dict[str, tuple[Callable[..., Law], str, Container[int]]] = {
-    "constant": (Constant, "constant:VALUE", (1,)),
-    "uniform": (Uniform, "uniform[:LOW,HIGH]", (0, 2)),
-    "exponential": (Exponential, "exponential[:MEAN]", (0, 1)),
-    "gaussian": (_gaussian, "gaussian[:CENTRE,SIGMA[,FLOOR]]", (0, 2, 3)),
-    "discrete": (_discrete, "discrete[:VALUE,VALUE,...]", range(1000)),
-    "lognormal": (LogNormal, "lognormal:MEDIAN,SIGMA", (2,)),
-}
-"""Each law's maker, how it is written, and how many numbers it takes."""
+LAWS: Forms[Law] = Forms(
+    "a law",
+    Form("constant:VALUE", Constant, "the same for every device", "constant:2.5"),
+    Form("uniform[:LOW,HIGH]", Uniform, "uniform between two ends, 0.5 and 4.5 unless given", "uniform:0.5,4.5"),
+    Form("exponential[:MEAN]", Exponential, "exponential with this mean, 2.5 unless given", "exponential:2.5"),
+    Form(
+        "gaussian[:CENTRE,SIGMA[,FLOOR]]",
+        _gaussian,
+        "normal, but never below the floor, which is a fiftieth of the centre unless given",
+        "gaussian:2.5,1",
+    ),
+    Form(
+        "discrete[:VALUES]",
+        Discrete,
+        "one of these values, each as likely as the others; 0.5, 1, 2, 4 and 5 unless given",
+        "discrete:0.5,1,2,4,5",
+        {"VALUES": VALUES},
+    ),
+    Form("lognormal:MEDIAN,SIGMA", LogNormal, "the median times exp(N(0, SIGMA²))", "lognormal:2.5,0.5"),
+)
+"""The laws that a setting can name."""
 
 
 def parse_law(text: str, setting: str = "a law") -> Law:
@@ -218,12 +228,13 @@ def parse_law(text: str, setting: str = "a law") -> Law:
     word, *rest = (part.strip() for part in text.replace(":", ",", 1).split(","))
     if not rest and _is_number(word):
         return Constant(float(word))
-    if word not in LAWS:
-        raise SettingError(f"{setting} is {text!r}; {nearest(word, LAWS)}")
-    make, usage, counts = LAWS[word]
-    if len(rest) not in counts or not all(map(_is_number, rest)):
-        raise SettingError(f"{setting} is {text!r}; wanted numbers as in {usage}")
-    return make(*map(float, rest))
+    return LAWS.parse(f"{word}:{','.join(rest)}" if rest else word, setting)
+
+
+LAW = Kind("a law or a number", lambda text: parse_law(text, "the law"), ".+")
+"""A law as a value in a form, with commas inside; a bare number is a constant law."""
+LAW_BEFORE_COMMA = replace(LAW, pattern="[^,/]+")
+LAW_BEFORE_SLASH = replace(LAW, pattern="[^/]+")
 
 
 def _is_number(text: str) -> bool:

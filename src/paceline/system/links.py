@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from paceline.errors import CostError, SettingError, nearest
+from paceline.errors import CostError, SettingError
+from paceline.forms import FILE, FINITE, NUMERAL, Form, Forms, Kind
 from paceline.seeds import address, mix
 from paceline.system.cost import FREE, Cost, above_zero, at_least_zero, power
-from paceline.system.laws import Constant, Law, parse_law
+from paceline.system.laws import LAW_BEFORE_COMMA, LAW_BEFORE_SLASH, Constant, Law
 from paceline.system.traces import BYTES_PER_MBIT, Recording, Trace, read_traces, seconds_between
 
 
 class Links(Protocol):
-    """Moving bytes, as a cost."""
+    """What it costs to move bytes between two sites."""
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
         """The cost of moving ``size`` bytes, begun at ``now``; joules are those of both ends."""
@@ -55,12 +56,12 @@ class FreeLinks:
     __slots__ = ()
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
-        """Nothing."""
+        """No seconds and no joules."""
         return FREE
 
 
 class RateLinks:
-    """Constant rates in Mbit/s, up and down, drawn for each device; servers are unlimited unless given."""
+    """Constant byte rates in Mbit/s, up and down, drawn for each device; servers are unlimited unless given."""
 
     __slots__ = ("_down", "_down_key", "_latency", "_power", "_server", "_up", "_up_key")
 
@@ -102,7 +103,7 @@ class RateLinks:
 
 
 class TraceLinks:
-    """Recorded rates: each device rides one recording, from a moment of it drawn at its address, endlessly.
+    """Recorded byte rates: each device rides one recording, from a moment of it drawn at its address, endlessly.
 
     Both directions of a device start at the same moment of the same recording, because a bad place is bad for
     both. Servers are unlimited unless ``server_mbps`` is given.
@@ -201,59 +202,13 @@ def _check_size(source: int, target: int, size: float) -> None:
         raise CostError(f"a transfer from site {source} to site {target} has a size of {size!r} bytes")
 
 
-def parse_links(
-    text: str,
-    *,
-    seed: int,
-    latency: float = 0.0,
-    power: LinkPower = _NO_POWER,
-    server_mbps: float | None = None,
-) -> FreeLinks | RateLinks | SecondsLinks | TraceLinks:
-    """Links from words.
-
-    ``free``; ``rate:UP,DOWN`` in Mbit/s, or with a law on either side of a slash, as in
-    ``rate:lognormal,10,0.5/lognormal,50,0.5``; ``trace:FILE``; ``trace:FILE,same`` to use what was recorded
-    one way for the other too; ``trace:FILE,UP`` for a constant upward rate; ``seconds:UP,DOWN``.
-    """
-    word, _, rest = text.partition(":")
-    if word == "free" and not rest:
-        return FreeLinks()
-    if word == "rate":
-        up, down = _two_laws(text, rest)
-        return RateLinks(up=up, down=down, seed=seed, latency=latency, power=power, server_mbps=server_mbps)
-    if word == "trace":
-        return TraceLinks(_pairs(rest), seed=seed, latency=latency, power=power, server_mbps=server_mbps)
-    if word == "seconds":
-        out, into = _two_numbers(text, rest)
-        return SecondsLinks(up=out, down=into, latency=latency, power=power)
-    hint = "'free' takes nothing after it" if word == "free" else nearest(word, ("free", "rate", "seconds", "trace"))
-    raise SettingError(f"fleet.links is {text!r}; {hint}")
-
-
-def _two_laws(text: str, rest: str) -> tuple[Law, Law]:
-    sides = rest.split("/" if "/" in rest else ",")
-    if len(sides) != 2:
-        raise SettingError(f"fleet.links is {text!r}; wanted rate:UP,DOWN in Mbit/s, or rate:LAW/LAW")
-    return parse_law(sides[0], "fleet.links"), parse_law(sides[1], "fleet.links")
-
-
-def _two_numbers(text: str, rest: str) -> tuple[float, float]:
-    sides = rest.split(",")
-    if len(sides) != 2 or not all(map(_number, sides)):
-        raise SettingError(f"fleet.links is {text!r}; wanted seconds:UP,DOWN, as in seconds:3,3")
-    return float(sides[0]), float(sides[1])
-
-
-def _pairs(rest: str) -> list[tuple[Trace, Trace]]:
-    head, _, tail = rest.rpartition(",")
-    upward = tail if head and (tail == "same" or _number(tail)) else ""
-    path = head if upward else rest
+def _pairs(path: str, upward: str) -> list[tuple[Trace, Trace]]:
     pairs = [_pair(recording, upward) for recording in read_traces(path).values()]
     both = [(up, down) for up, down in pairs if up is not None and down is not None]
     if not both:
         raise CostError(
             f"{path} records one direction only, so the other has no defined cost; "
-            f"write 'trace:{Path(path).name},same' to use it both ways, or ',MBPS' for a constant upward rate"
+            f"write 'trace:{Path(path).name},same' to use it both ways, or ',MBPS' for a constant upward byte rate"
         )
     return both
 
@@ -266,8 +221,60 @@ def _pair(recording: Recording, upward: str) -> tuple[Trace | None, Trace | None
     return _steady(float(upward)), recording.down
 
 
-def _number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+def _traces(file: str, up: str = "", **given: Any) -> TraceLinks:
+    return TraceLinks(_pairs(file, up), **given)
+
+
+UPWARD = Kind("the word same, or a number", str, rf"same|{NUMERAL}")
+_GIVEN = ("seed", "latency", "power", "server_mbps")
+LINKS: Forms[FreeLinks | RateLinks | SecondsLinks | TraceLinks] = Forms(
+    "fleet.links",
+    Form("free", FreeLinks, "transfers take no time and no energy", "free"),
+    Form(
+        "rate:UP,DOWN",
+        RateLinks,
+        "every device has these byte rates, in Mbit/s",
+        "rate:5,20",
+        {"UP": LAW_BEFORE_COMMA, "DOWN": LAW_BEFORE_COMMA},
+        _GIVEN,
+    ),
+    Form(
+        "rate:UP/DOWN",
+        RateLinks,
+        "each device's byte rates, in Mbit/s, are drawn from these laws",
+        "rate:lognormal,10,0.5/lognormal,50,0.5",
+        {"UP": LAW_BEFORE_SLASH, "DOWN": LAW_BEFORE_SLASH},
+        _GIVEN,
+    ),
+    Form(
+        "trace:FILE[,UP]",
+        _traces,
+        "byte rates as they were recorded; with the word same, one direction serves for both, and with a number the"
+        " upward byte rate is that many Mbit/s",
+        "trace:lte.csv,same",
+        {"FILE": FILE, "UP": UPWARD},
+        _GIVEN,
+    ),
+    Form(
+        "seconds:UP,DOWN",
+        SecondsLinks,
+        "a transfer takes so many seconds whatever its size; between two devices the longer of both, between servers"
+        " none",
+        "seconds:3,3",
+        {"UP": FINITE, "DOWN": FINITE},
+        ("latency", "power"),
+    ),
+)
+"""How models travel between devices and servers."""
+
+
+def parse_links(
+    text: str,
+    *,
+    seed: int,
+    latency: float = 0.0,
+    power: LinkPower = _NO_POWER,
+    server_mbps: float | None = None,
+) -> FreeLinks | RateLinks | SecondsLinks | TraceLinks:
+    """How models travel between devices and servers, from words."""
+    return LINKS.parse(text, seed=seed, latency=latency, power=power, server_mbps=server_mbps)

@@ -1,8 +1,8 @@
 """What transfers share with one another: servers, links between servers, radio cells, a device's own link.
 
 A transfer's route names the ports it passes. A port has so many bytes a second for all transfers through it at a
-time, and ``worlds/flows.py`` divides them. A server's ports for devices are apart from those for other servers: b_i
-and B_i of PF-10.
+time, and ``worlds/network/flows.py`` divides them. A server's ports for devices are apart from those for other
+servers: b_i and B_i of PF-10.
 
 ======================================  =======================================================
 ("up", device), ("down", device)        a device's own link
@@ -20,10 +20,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
-from paceline.errors import SettingError, nearest
+from paceline.errors import SettingError
+from paceline.forms import COUNT, Form, Forms
 from paceline.seeds import address, mix
 from paceline.system.cost import above_zero, at_least_zero
-from paceline.system.laws import Constant, Law, LogNormal, parse_law
+from paceline.system.laws import LAW, LAW_BEFORE_COMMA, LAW_BEFORE_SLASH, Constant, Law, LogNormal
 from paceline.system.links import LinkPower, Links, RateLinks, TraceLinks
 from paceline.system.traces import BYTES_PER_MBIT, Trace
 
@@ -37,10 +38,10 @@ _TIES = 1 + 1e-12
 
 
 class Rate(Protocol):
-    """Bytes a second over time."""
+    """A byte rate that may change over time."""
 
     def at(self, when: float) -> tuple[float, float]:
-        """The rate from this moment on, and until when it holds: later than ``when``, or infinity."""
+        """The byte rate from this moment on, and until when it holds: later than ``when``, or infinity."""
 
     def seconds(self, size: float, when: float) -> float:
         """How long ``size`` bytes take from this moment on."""
@@ -51,12 +52,12 @@ class Rate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Always the same."""
+    """A byte rate that never changes."""
 
     rate: float
 
     def at(self, when: float) -> tuple[float, float]:
-        """The rate, for ever."""
+        """The byte rate, which holds for ever."""
         return self.rate, math.inf
 
     def seconds(self, size: float, when: float) -> float:
@@ -76,7 +77,7 @@ class Recorded:
     offset: float
 
     def at(self, when: float) -> tuple[float, float]:
-        """The rate of the segment that lies at this moment, and its end."""
+        """The byte rate of the segment that lies at this moment, and when the segment ends."""
         elapsed = 0.0
         for rate, length in self.trace.walk(when + self.offset):
             elapsed += length
@@ -162,7 +163,7 @@ class Network:
     ) -> None:
         if sharing is not None and not isinstance(links, RateLinks | TraceLinks):
             raise SettingError(
-                f"links that are shared need rates, which {type(links).__name__} have not; "
+                f"links that are shared need byte rates, which {type(links).__name__} have not; "
                 "set fleet.links to rate:UP,DOWN or trace:FILE, or fleet.sharing to none"
             )
         self.sharing = sharing
@@ -203,7 +204,7 @@ class Network:
             return _drawn(backbone.node, self._node_key, sites[0])
         if kind == "link":
             return _drawn(backbone.link, mix(self._link_key, min(sites)), max(sites))
-        raise KeyError(f"{port} is a device's own link: its rate is the route's")
+        raise KeyError(f"{port} is a device's own link: its byte rate is the route's")
 
     def watts(self, port: Port) -> float:
         """Of a device's own link, however many transfers pass it; 0 for other ports."""
@@ -225,7 +226,7 @@ class Network:
 
 
 def fair_rates(flows: Sequence[tuple[float, Sequence[K]]], capacities: Mapping[K, float]) -> list[float]:
-    """Max-min fair rates by progressive filling: each flow has a most of its own, and the ports that it passes."""
+    """Max-min fair byte rates by progressive filling; a flow is its own highest rate and the ports that it passes."""
     rates = [math.inf] * len(flows)
     through: dict[K, list[int]] = {}
     for index, (_, ports) in enumerate(flows):
@@ -265,51 +266,57 @@ def _drawn(law: Law | None, key: int, site: int) -> float:
     return math.inf if law is None else law.draw(key, site) * BYTES_PER_MBIT
 
 
+# PF section VII: upload and download of a server 1 Gbit/s, links 100 Mbit/s in the mean: edge-capacitated.
+GEANT = Backbone(Constant(1000.0), LogNormal(100.0 * math.exp(-(GEANT_SIGMA**2) / 2), GEANT_SIGMA))
+# The same section: 100 and 820 Mbit/s: node-capacitated.
+EXODUS = Backbone(Constant(100.0), Constant(820.0))
+
+SHARINGS: Forms[Sharing | None] = Forms(
+    "fleet.sharing",
+    Form("none", lambda: None, "every transfer has its byte rate to itself", "none"),
+    Form("fair", Sharing, "a server's transfers share fleet.server_mbps max-min fairly, each way", "fair"),
+    Form(
+        "ofdma:SUBCARRIERS",
+        Sharing,
+        "each server is a radio cell, and of its S subcarriers each of the n devices that are active in a direction"
+        " has ⌊S/n⌋, so that it moves bytes at that part of its own byte rate; 1200 is LTE's 20 MHz of 15 kHz each",
+        "ofdma:1200",
+        {"SUBCARRIERS": COUNT},
+    ),
+)
+"""What a server's transfers with devices share."""
+
+BACKBONES: Forms[Backbone | None] = Forms(
+    "fleet.backbone",
+    Form("free", lambda: None, "no time; with fleet.sharing=none, what fleet.links says of two servers", "free"),
+    Form(
+        "rate:NODE,LINK",
+        Backbone,
+        "what each server can send and receive and what each link carries each way, in Mbit/s (B_i and A_ii' of"
+        " PF-10), shared max-min fairly",
+        "rate:1000,100",
+        {"NODE": LAW_BEFORE_COMMA, "LINK": LAW_BEFORE_COMMA},
+    ),
+    Form(
+        "rate:NODE/LINK",
+        Backbone,
+        "the same, drawn from laws",
+        "rate:1000/lognormal,100,0.5",
+        {"NODE": LAW_BEFORE_SLASH, "LINK": LAW_BEFORE_SLASH},
+    ),
+    Form("node:NODE", Backbone, "only servers are limited, in Mbit/s", "node:100", {"NODE": LAW}),
+    Form("edge:LINK", Backbone, "only links are limited, in Mbit/s", "edge:100", {"LINK": LAW}),
+    Form("geant", lambda: GEANT, "servers 1000 Mbit/s, links lognormal with mean 100 and sigma 0.5", "geant"),
+    Form("exodus", lambda: EXODUS, "servers 100 Mbit/s, links 820", "exodus"),
+)
+"""Links between servers."""
+
+
 def parse_sharing(text: str) -> Sharing | None:
-    """Sharing from words: ``none``, ``fair`` or ``ofdma:SUBCARRIERS``."""
-    word, colon, rest = text.partition(":")
-    if word in ("none", "fair") and not colon:
-        return None if word == "none" else Sharing()
-    if word == "ofdma":
-        if not rest.isdecimal() or int(rest) < 1:
-            raise SettingError(f"fleet.sharing is {text!r}; wanted a number of subcarriers, as in ofdma:1200")
-        return Sharing(int(rest))
-    hint = (
-        f"{word!r} takes nothing after it" if word in ("none", "fair") else nearest(word, ("none", "fair", "ofdma"))
-    )
-    raise SettingError(f"fleet.sharing is {text!r}; {hint}")
+    """What transfers share, from words; None is nothing."""
+    return SHARINGS.parse(text)
 
 
 def parse_backbone(text: str) -> Backbone | None:
-    """Links between servers from words.
-
-    ``free``; ``rate:NODE,LINK`` in Mbit/s, or with a law on either side of a slash; ``node:MBPS`` and ``edge:MBPS``,
-    where only servers or only links are limited (a law may stand there too); ``geant`` and ``exodus``.
-    """
-    if text == "free":
-        return None
-    if text in _NAMED:
-        return _NAMED[text]
-    word, _, rest = text.partition(":")
-    if word == "rate":
-        sides = rest.split("/" if "/" in rest else ",")
-        if len(sides) != 2:
-            raise SettingError(f"fleet.backbone is {text!r}; wanted rate:NODE,LINK in Mbit/s, or rate:LAW/LAW")
-        return Backbone(parse_law(sides[0], "fleet.backbone"), parse_law(sides[1], "fleet.backbone"))
-    if word in ("node", "edge") and not rest:
-        raise SettingError(f"fleet.backbone is {text!r}; wanted {word}:MBPS, as in {word}:100")
-    if word == "node":
-        return Backbone(node=parse_law(rest, "fleet.backbone"))
-    if word == "edge":
-        return Backbone(link=parse_law(rest, "fleet.backbone"))
-    known = ("free", "rate", "node", "edge", *_NAMED)
-    hint = f"{word!r} takes nothing after it" if word in ("free", *_NAMED) else nearest(word, known)
-    raise SettingError(f"fleet.backbone is {text!r}; {hint}")
-
-
-_NAMED = {
-    # PF section VII: upload and download of a server 1 Gbit/s, links 100 Mbit/s in the mean: edge-capacitated.
-    "geant": Backbone(Constant(1000.0), LogNormal(100.0 * math.exp(-(GEANT_SIGMA**2) / 2), GEANT_SIGMA)),
-    # The same section: 100 and 820 Mbit/s: node-capacitated.
-    "exodus": Backbone(Constant(100.0), Constant(820.0)),
-}
+    """Links between servers, from words; None is links that take no time."""
+    return BACKBONES.parse(text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from paceline.errors import CostError, SettingError, nearest
+from paceline.errors import CostError, SettingError
+from paceline.forms import Form, Forms
 from paceline.system.cost import FREE, Cost, above_zero, power
 
 
 class ServerCosts(Protocol):
-    """Work on a server, as a cost."""
+    """What work on a server costs."""
 
     def work(self, flops: float) -> Cost:
         """The cost of one job of so many FLOPs."""
@@ -22,7 +23,7 @@ class UndefinedServer:
     __slots__ = ()
 
     def work(self, flops: float) -> Cost:
-        """Always an error."""
+        """Raise ``CostError``, whatever the job."""
         raise CostError(
             "server work has no defined cost; set fleet.server to 'free', 'constant:SECONDS' or 'flops:RATE'"
         )
@@ -34,7 +35,7 @@ class FreeServer:
     __slots__ = ()
 
     def work(self, flops: float) -> Cost:
-        """Nothing."""
+        """No seconds and no joules."""
         return FREE
 
 
@@ -48,7 +49,7 @@ class ConstantServer:
         self._cost = Cost(seconds, seconds * power(watts, "server_watts"))
 
     def work(self, flops: float) -> Cost:
-        """The same each time."""
+        """The same cost for every job."""
         return self._cost
 
 
@@ -62,23 +63,30 @@ class FlopServer:
         self._watts = power(watts, "server_watts")
 
     def work(self, flops: float) -> Cost:
-        """FLOPs over FLOP/s."""
+        """The job's FLOPs over the server's FLOP/s, and the energy of that time."""
         if not 0 <= flops < math.inf:
             raise CostError(f"a server job counts {flops!r} FLOPs; give the job a count")
         seconds = flops / self._rate
         return Cost(seconds, seconds * self._watts)
 
 
+def _measured() -> ServerCosts:
+    raise SettingError(
+        "fleet.server is 'measured', which a run replaces by the FLOP/s that it finds; give flops:RATE to a fleet"
+    )
+
+
+SERVERS: Forms[ServerCosts] = Forms(
+    "fleet.server",
+    Form("free", FreeServer, "server work takes no time and no energy", "free"),
+    Form("constant:SECONDS", ConstantServer, "every job takes so many seconds", "constant:2", needs=("watts",)),
+    Form("flops:RATE", FlopServer, "FLOPs of the job over this many FLOP/s", "flops:1e12", needs=("watts",)),
+    Form("measured", _measured, "FLOPs over the FLOP/s of this machine, found once before the run", "measured"),
+    Form("undefined", UndefinedServer, "to ask what server work costs is an error", "undefined"),
+)
+"""What server work can cost."""
+
+
 def parse_server(text: str, *, watts: float | None = None) -> ServerCosts:
-    """Server work from words: ``free``, ``undefined``, ``constant:SECONDS`` or ``flops:FLOPS_PER_SECOND``."""
-    word, _, rest = text.partition(":")
-    if text in ("free", "undefined"):
-        return FreeServer() if text == "free" else UndefinedServer()
-    known = ("constant", "flops", "free", "measured", "undefined")
-    if word not in ("constant", "flops"):
-        raise SettingError(f"fleet.server is {text!r}; {nearest(word, known)}")
-    try:
-        value = float(rest)
-    except ValueError:
-        raise SettingError(f"fleet.server is {text!r}; wanted a number after {word}:") from None
-    return ConstantServer(value, watts=watts) if word == "constant" else FlopServer(value, watts=watts)
+    """What server work costs, from words."""
+    return SERVERS.parse(text, watts=watts)

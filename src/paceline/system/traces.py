@@ -1,4 +1,4 @@
-"""Recorded rates of links: reading the files, and integrating bytes over them."""
+"""Recorded byte rates of links: reading the files, and integrating bytes over them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE = 10_000
 
 
 class Trace:
-    """A rate that is constant on segments and starts over at its end."""
+    """A byte rate that is constant on segments of time and starts over at its end."""
 
     __slots__ = ("_bytes", "_lap", "_rates", "_starts", "duration", "total")
 
@@ -34,7 +34,7 @@ class Trace:
 
     @property
     def mean_mbps(self) -> float:
-        """The rate over one lap."""
+        """The mean byte rate over one lap of the trace, in Mbit/s."""
         return self.total / self.duration / BYTES_PER_MBIT
 
     def seconds(self, size: float, at: float) -> float:
@@ -70,7 +70,7 @@ class Trace:
 
 
 def seconds_between(sender: Trace, out_at: float, receiver: Trace, in_at: float, size: float) -> float:
-    """How long ``size`` bytes take at the smaller of two recorded rates."""
+    """How long ``size`` bytes take at the smaller of two recorded byte rates."""
     left, elapsed = size, 0.0
     out, into = sender.walk(out_at), receiver.walk(in_at)
     out_rate, out_for = next(out)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import networkx as nx
 import numpy as np
 
 from paceline.errors import SettingError, nearest
+from paceline.forms import DIGITS, Form, Forms, Kind, bounded
 from paceline.seeds import stream
 from paceline.topology.files import read_graph
 from paceline.topology.graphs import MOST, Graph
@@ -20,77 +20,52 @@ TRIES = 1000
 """Random graphs drawn before it is said that a connected one is too unlikely."""
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """A family of graphs: how its parameters are written and how one is made."""
-
-    example: str
-    pattern: str
-    make: Callable[[list[float], int], Graph]
-
-    def parse(self, word: str, parameters: str, seed: int) -> Graph:
-        found = re.fullmatch(self.pattern, parameters.strip())
-        if not found:
-            raise SettingError(f"the graph {word!r} cannot be read; wanted it written like {self.example}")
-        return self.make([float(part) for part in found.groups()], seed)
-
-
 def parse_graph(word: str, *, seed: int = 0, connected: bool = True) -> Graph:
     """A graph from a word such as ``ring:9``, or from a GraphML or edge-list file.
 
     ``seed`` decides what is random. With ``connected=False`` a file may hold a graph that falls apart.
     """
-    name, colon, parameters = word.partition(":")
-    if colon and name.strip() in KINDS:
-        graph = KINDS[name.strip()].parse(word, parameters, seed)
+    name, colon, parameters = (part.strip() for part in word.partition(":"))
+    if colon and name in GRAPHS.names:
+        graph = GRAPHS.parse(f"{name}:{parameters}", seed=seed)
     elif Path(word).expanduser().is_file():
         graph = read_graph(word)
     else:
-        examples = ", ".join(kind.example for kind in KINDS.values())
-        hint = f" ({nearest(name.strip(), KINDS)})" if colon else ""
-        if name in KINDS:
-            hint = f" (of what size? as in {KINDS[name].example})"
-        raise SettingError(
-            f"{word!r} is neither a graph nor a file that is there{hint}; wanted a GraphML or edge-list file, or"
-            f" one of {examples}"
-        )
+        raise SettingError(_neither(word, name))
     return graph.require_connected() if connected else graph
 
 
-def _whole(values: list[float], word: str, least: int = 1) -> list[int]:
-    if any(value < least for value in values):
-        raise SettingError(
-            f"{word} wants whole numbers of at least {least}; got {', '.join(f'{v:g}' for v in values)}"
-        )
-    numbers = [int(value) for value in values]
-    if max(numbers) > MOST:
-        raise SettingError(f"{word} got {max(numbers)}; a graph may have 1 to {MOST} nodes")
-    return numbers
+def _neither(word: str, name: str) -> str:
+    hint = f" ({nearest(name, GRAPHS.names)})" if ":" in word else ""
+    if name in GRAPHS.names:
+        hint = f" (of what size? as in {GRAPHS.example(name)})"
+    examples = ", ".join(map(GRAPHS.example, GRAPHS.names))
+    return (
+        f"{word!r} is neither a graph nor a file that is there{hint}; wanted a GraphML or edge-list file, or one of"
+        f" {examples}"
+    )
 
 
-def _complete(values: list[float], seed: int) -> Graph:
-    (nodes,) = _whole(values, "complete:M")
+def _complete(nodes: int) -> Graph:
     return Graph.of(nodes, ((i, j) for i in range(nodes) for j in range(i)))
 
 
-def _ring(values: list[float], seed: int) -> Graph:
-    (nodes,) = _whole(values, "ring:M")
+def _ring(nodes: int) -> Graph:
     return Graph.of(nodes, ((i, (i + 1) % nodes) for i in range(nodes)))
 
 
-def _star(values: list[float], seed: int) -> Graph:
-    (nodes,) = _whole(values, "star:M")
+def _star(nodes: int) -> Graph:
     return Graph.of(nodes, ((0, i) for i in range(1, nodes)))
 
 
-def _tree(values: list[float], seed: int) -> Graph:
+def _tree(nodes: int) -> Graph:
     """The binary heap: PF-E2's choice among the trees that fit the paper's maximum degree."""
-    (nodes,) = _whole(values, "tree:M")
     return Graph.of(nodes, (((i - 1) // 2, i) for i in range(1, nodes)))
 
 
-def _torus(values: list[float], seed: int) -> Graph:
-    rows, columns = _whole(values, "torus:RxC", least=3)
+def _torus(rows: int, columns: int) -> Graph:
+    if min(rows, columns) < 3:
+        raise SettingError(f"torus:{rows}x{columns}: wanted at least 3 rows and 3 columns")
     if rows * columns > MOST:
         raise SettingError(f"torus:{rows}x{columns} has {rows * columns} nodes; a graph may have 1 to {MOST}")
     across = ((r * columns + c, r * columns + (c + 1) % columns) for r in range(rows) for c in range(columns))
@@ -98,70 +73,49 @@ def _torus(values: list[float], seed: int) -> Graph:
     return Graph.of(rows * columns, (*across, *down))
 
 
-def _barbell(values: list[float], seed: int) -> Graph:
-    clique, path = int(values[0]), int(values[1])
+def _barbell(clique: int, path: int) -> Graph:
     if clique < 2 or 2 * clique + path > MOST:
         raise SettingError(f"barbell:{clique},{path}: wanted cliques of 2 or more and at most {MOST} nodes in all")
     return _plain(nx.barbell_graph(clique, path))
 
 
-def _hypercube(values: list[float], seed: int) -> Graph:
-    dimension = int(values[0])
-    if not 0 <= dimension < MOST.bit_length():
-        raise SettingError(f"hypercube:{dimension}: wanted a dimension from 0 to {MOST.bit_length() - 1}")
+def _hypercube(dimension: int) -> Graph:
     nodes = 1 << dimension
     return Graph.of(nodes, ((k, k ^ (1 << bit)) for k in range(nodes) for bit in range(dimension)))
 
 
-def _random(values: list[float], seed: int) -> Graph:
-    (nodes,) = _whole(values[:1], "random:M,P")
-    probability = values[1]
-    if not 0 <= probability <= 1:
-        raise SettingError(f"random:{nodes},{probability:g}: wanted a probability from 0 to 1")
-    return random_graph(nodes, probability, seed)
-
-
-def random_graph(nodes: int, probability: float, seed: int, *, edges: int | None = None) -> Graph:
+def random_graph(nodes: int, p: float, seed: int, *, edges: int | None = None) -> Graph:
     """A connected Erdős–Rényi graph; with ``edges``, one that has exactly so many."""
     i, j = np.triu_indices(nodes, 1)
     draws = stream(seed, "topology", "random", nodes)
     for _ in range(TRIES):
-        there = draws.random(len(i)) < probability
+        there = draws.random(len(i)) < p
         if edges is not None and there.sum() != edges:
             continue
         graph = Graph(nodes, tuple(zip(i[there].tolist(), j[there].tolist(), strict=True)))
         if graph.connected:
             return graph
     raise SettingError(
-        f"random:{nodes},{probability:g}: none of {TRIES} draws was {'connected' if edges is None else 'fit'};"
+        f"random:{nodes},{p:g}: none of {TRIES} draws was {'connected' if edges is None else 'fit'};"
         " raise the probability"
     )
 
 
-def _regular(values: list[float], seed: int) -> Graph:
-    (nodes,) = _whole(values[:1], "regular:M,D")
-    degree = int(values[1])
+def _regular(nodes: int, degree: int, *, seed: int) -> Graph:
     if not 0 <= degree < nodes or nodes * degree % 2:
-        raise SettingError(f"regular:{nodes},{degree}: wanted a degree below {nodes}, and M·D even")
-    return _connected_draw(
-        f"regular:{nodes},{degree}",
-        stream(seed, "topology", "regular", nodes, degree),
-        nx.random_regular_graph,
-        degree,
-        nodes,
-    )
-
-
-def _smallworld(values: list[float], seed: int) -> Graph:
-    (nodes,) = _whole(values[:1], "smallworld:M,K,P")
-    near, probability = int(values[1]), values[2]
-    if not 2 <= near <= nodes or not 0 <= probability <= 1:
         raise SettingError(
-            f"smallworld:{nodes},{near},{probability:g}: wanted 2 to {nodes} neighbours and a probability from 0 to 1"
+            f"regular:{nodes},{degree}: wanted a degree below {nodes}, and an even product of nodes and degree"
         )
-    word = f"smallworld:{nodes},{near},{probability:g}"
-    draws = stream(seed, "topology", "smallworld", nodes, near)
-    return _connected_draw(word, draws, nx.watts_strogatz_graph, nodes, near, probability)
+    draws = stream(seed, "topology", "regular", nodes, degree)
+    return _connected_draw(f"regular:{nodes},{degree}", draws, nx.random_regular_graph, degree, nodes)
+
+
+def _smallworld(nodes: int, neighbours: int, p: float, *, seed: int) -> Graph:
+    word = f"smallworld:{nodes},{neighbours},{p:g}"
+    if not 2 <= neighbours <= nodes:
+        raise SettingError(f"{word}: wanted 2 to {nodes} neighbours")
+    draws = stream(seed, "topology", "smallworld", nodes, neighbours)
+    return _connected_draw(word, draws, nx.watts_strogatz_graph, nodes, neighbours, p)
 
 
 def _connected_draw(word: str, draws: np.random.Generator, make: Callable[..., Any], *arguments: float) -> Graph:
@@ -177,18 +131,46 @@ def _plain(graph: Any) -> Graph:
     return Graph.of(graph.number_of_nodes(), graph.edges())
 
 
-WHOLE, SHARE = r"\s*(\d{1,9})\s*", r"\s*(\d*\.?\d+(?:[eE]-?\d+)?)\s*"
+_DIGITS = replace(DIGITS, pattern=r"\s*\d{1,9}\s*")
 
-KINDS = {
-    "complete": _Kind("complete:9", WHOLE, _complete),
-    "ring": _Kind("ring:9", WHOLE, _ring),
-    "torus": _Kind("torus:3x3", f"{WHOLE}[x,]{WHOLE}", _torus),
-    "tree": _Kind("tree:9", WHOLE, _tree),
-    "barbell": _Kind("barbell:3,3", f"{WHOLE},{WHOLE}", _barbell),
-    "star": _Kind("star:9", WHOLE, _star),
-    "hypercube": _Kind("hypercube:3", WHOLE, _hypercube),
-    "random": _Kind("random:9,0.5", f"{WHOLE},{SHARE}", _random),
-    "regular": _Kind("regular:100,4", f"{WHOLE},{WHOLE}", _regular),
-    "smallworld": _Kind("smallworld:20,4,0.1", f"{WHOLE},{WHOLE},{SHARE}", _smallworld),
+
+def _least(count: int, most: int = MOST) -> Kind:
+    return bounded(_DIGITS, f"a whole number from {count} to {most}", lambda value: count <= value <= most)
+
+
+_SHARE = Kind("a probability from 0 to 1", float, r"\s*\d*\.?\d+(?:[eE]-?\d+)?\s*")
+_KINDS = {
+    "NODES": _least(1),
+    "ROWS": _DIGITS,
+    "COLUMNS": _DIGITS,
+    "CLIQUE": _DIGITS,
+    "PATH": _DIGITS,
+    "DIMENSION": _least(0, MOST.bit_length() - 1),
+    "DEGREE": _DIGITS,
+    "NEIGHBOURS": _DIGITS,
+    "P": bounded(_SHARE, _SHARE.wanted, lambda value: 0 <= value <= 1),
 }
+_SEED = ("seed",)
+
+GRAPHS: Forms[Graph] = Forms(
+    "the graph",
+    Form("complete:NODES", _complete, "all are linked with all", "complete:9", _KINDS),
+    Form("ring:NODES", _ring, "each is linked with the one before and the one after", "ring:9", _KINDS),
+    Form("torus:ROWSxCOLUMNS", _torus, "a grid whose opposite borders meet", "torus:3x3", _KINDS),
+    Form("torus:ROWS,COLUMNS", _torus, "the same", "torus:3,3", _KINDS),
+    Form("tree:NODES", _tree, "a binary tree filled from the top", "tree:9", _KINDS),
+    Form("barbell:CLIQUE,PATH", _barbell, "two complete graphs with a path of nodes between", "barbell:3,3", _KINDS),
+    Form("star:NODES", _star, "all are linked with the first", "star:9", _KINDS),
+    Form("hypercube:DIMENSION", _hypercube, "the corners and edges of a cube", "hypercube:3", _KINDS),
+    Form("random:NODES,P", random_graph, "each link is there with probability P", "random:9,0.5", _KINDS, _SEED),
+    Form("regular:NODES,DEGREE", _regular, "random links, so many at each node", "regular:100,4", _KINDS, _SEED),
+    Form(
+        "smallworld:NODES,NEIGHBOURS,P",
+        _smallworld,
+        "a ring with links to the nearest neighbours, each of which is moved elsewhere with probability P",
+        "smallworld:20,4,0.1",
+        _KINDS,
+        _SEED,
+    ),
+)
 """Graphs that have a name."""

@@ -57,7 +57,7 @@ class Graph:
 
     @cached_property
     def degrees(self) -> tuple[int, ...]:
-        """Links of every node."""
+        """How many links every node has."""
         return tuple(len(near) for near in self.neighbours)
 
     @cached_property
@@ -137,7 +137,7 @@ class Graph:
         return pairs[:, 0], pairs[:, 1]
 
     def networkx(self) -> Any:
-        """The same graph for networkx."""
+        """The same graph as an object of networkx."""
         graph = nx.empty_graph(self.nodes)
         graph.add_edges_from(self.edges)
         return graph

@@ -37,7 +37,7 @@ NEAR = 0.95
 
 @dataclass
 class _Point:
-    """Where the method stands."""
+    """The values of all variables at one step of the method."""
 
     s: float
     x: Array
@@ -125,14 +125,14 @@ class InteriorPoint:
     # -- pieces of the problem ----------------------------------------------------------------------------------
 
     def _laplacian(self, x: Array) -> Array:
-        """L(x)."""
+        """The Laplacian of the graph with these edge weights, L(x)."""
         matrix = np.zeros((self.n, self.n))
         matrix[self.i, self.j] = matrix[self.j, self.i] = -x[self.classes]
         np.fill_diagonal(matrix, -matrix.sum(axis=1))
         return matrix
 
     def _diagonal(self, x: Array) -> Array:
-        """The diagonal of W."""
+        """The diagonal of the mixing matrix W = I - L(x)."""
         return np.asarray(1.0 - self.at_node @ x)
 
     def _slacks(self, s: float, x: Array) -> Pair:
@@ -255,7 +255,7 @@ def _inverse(matrix: Array) -> Array:
 
 
 def _even(matrix: Array) -> Array:
-    """The symmetric part."""
+    """The symmetric part of a matrix that should be symmetric but for rounding."""
     return (matrix + matrix.T) / 2
 
 

@@ -29,7 +29,7 @@ WEIGHTINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """A mixing matrix on a graph."""
+    """A mixing matrix on a graph: with which weights neighbours average."""
 
     graph: Graph
     weights: str

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from paceline.errors import SettingError, nearest
-
-FORMS = "skip, wait or deadline:SECONDS"
+from paceline.forms import ABOVE_ZERO, Form, Forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +25,25 @@ class Absence:
 SKIP, WAIT = Absence(0.0), Absence(math.inf)
 
 
+def _deadline(seconds: float) -> Absence:
+    return Absence(patience=seconds)
+
+
+ABSENCES: Forms[Absence] = Forms(
+    "absence",
+    Form("skip", lambda: SKIP, "a device that is away, or leaves in the middle, is left out", "skip"),
+    Form("wait", lambda: WAIT, "it is waited for until it is back", "wait"),
+    Form(
+        "deadline:SECONDS",
+        _deadline,
+        "it is waited for so many seconds at most, each time",
+        "deadline:30",
+        {"SECONDS": ABOVE_ZERO},
+    ),
+)
+"""The rules that a run can have."""
+
+
 def parse_absence(text: str) -> Absence:
     """A rule from words: ``skip``, ``wait``, ``deadline:30``."""
-    word, colon, number = text.partition(":")
-    if text in ("skip", "wait"):
-        return SKIP if text == "skip" else WAIT
-    if word == "deadline":
-        try:
-            seconds = float(number)
-        except ValueError:
-            seconds = math.nan
-        if 0 < seconds < math.inf:
-            return Absence(seconds)
-        raise SettingError(f"absence is {text!r}; wanted seconds above 0 after the colon, as in deadline:30")
-    hint = f"{word!r} takes nothing after it" if colon and word in ("skip", "wait") else ""
-    raise SettingError(f"absence is {text!r}; {hint or nearest(word, ('skip', 'wait', 'deadline'))} Forms: {FORMS}")
+    return ABSENCES.parse(text)

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from paceline.errors import SettingError, nearest
+from paceline.forms import FINITE, SHARE, Form, Forms
 from paceline.learn.graph import Model, apply
 from paceline.learn.hashing import mix, uniform
 from paceline.learn.job import Shards
 from paceline.seeds import stream
 from paceline.system.availability import whole_part
-from paceline.system.cost import share
 from paceline.worlds.problem import Problem
 
 Attack = Literal["none", "push", "random", "label-flip"]
 _NOISE = (1 << 40) + 101
 """Sub-address below a visit's key; ``learn.draws`` has those from 1 << 40 on."""
-_FORMS = {
-    "sign-flip": "sign-flip:SHARE or sign-flip:SHARE,FACTOR",
-    "scaled": "scaled:SHARE,FACTOR",
-    "random": "random:SHARE or random:SHARE,FACTOR",
-    "label-flip": "label-flip:SHARE",
-}
 
 
 @dataclass(frozen=True)
@@ -79,34 +72,52 @@ def gaussian(key: int, like: Tensor) -> Tensor:
     return normal.to(like.dtype).reshape(like.shape)
 
 
+def _attack(attack: Attack, sign: float = 1.0) -> Callable[..., Hostile]:
+    """What makes hostile devices of this kind, from a share of all clients and a factor."""
+
+    def make(share: float, *, clients: int, seed: int, factor: float = 1.0) -> Hostile:
+        chosen = stream(seed, "hostile").permutation(clients)[: whole_part(share, clients)]
+        return Hostile(frozenset(chosen.tolist()), attack, sign * factor)
+
+    return make
+
+
+_KINDS, _KNOWN = {"SHARE": SHARE, "FACTOR": FINITE}, ("clients", "seed")
+ATTACKS: Forms[Hostile] = Forms(
+    "hostile",
+    Form("none", lambda: HARMLESS, "nobody attacks", "none"),
+    Form(
+        "sign-flip:SHARE[,FACTOR]",
+        _attack("push", -1.0),
+        "a share of all clients uploads its update with the opposite sign, and so many times as long",
+        "sign-flip:0.2",
+        _KINDS,
+        _KNOWN,
+    ),
+    Form(
+        "scaled:SHARE,FACTOR",
+        _attack("push"),
+        "they upload their update times a factor",
+        "scaled:0.2,10",
+        _KINDS,
+        _KNOWN,
+    ),
+    Form(
+        "random:SHARE[,FACTOR]",
+        _attack("random"),
+        "they upload noise as long as their update, or so many times as long",
+        "random:0.2",
+        _KINDS,
+        _KNOWN,
+    ),
+    Form("label-flip:SHARE", _attack("label-flip"), "they train on wrong labels", "label-flip:0.2", _KINDS, _KNOWN),
+)
+"""The ways to attack."""
+
+
 def parse_hostile(text: str, clients: int, seed: int) -> Hostile:
-    """Hostile devices from words: ``none``, ``sign-flip:0.2``, ``scaled:0.2,10``, ``random:0.2``, ``label-flip:0.2``;
-    ``sign-flip:0.2,5`` and ``random:0.2,5`` are five times as long.
+    """Hostile devices from words such as ``none``, ``sign-flip:0.2`` or ``scaled:0.2,10``.
 
     Exactly the whole part of share times clients, drawn at (seed, "hostile"), the same ones for every attack.
     """
-    if text == "none":
-        return HARMLESS
-    word, _, rest = text.partition(":")
-    if word not in _FORMS:
-        raise SettingError(f"hostile is {text!r}; {nearest(word, ('none', *_FORMS))}")
-    numbers = _numbers(rest)
-    wanted = {form.count(",") + 1 for form in _FORMS[word].split(" or ")}
-    if len(numbers) not in wanted:
-        raise SettingError(f"hostile is {text!r}; wanted {_FORMS[word]}, as in 'scaled:0.2,10' or 'sign-flip:0.2'")
-    part = share(numbers[0], f"the share of hostile clients in {text!r}")
-    chosen = stream(seed, "hostile").permutation(clients)[: whole_part(part, clients)]
-    who = frozenset(chosen.tolist())
-    factor = numbers[1] if len(numbers) > 1 else 1.0
-    if word in ("sign-flip", "scaled"):
-        return Hostile(who, "push", -factor if word == "sign-flip" else factor)
-    return Hostile(who, "random" if word == "random" else "label-flip", factor)
-
-
-def _numbers(text: str) -> list[float]:
-    """Finite numbers between commas; none at all if one of them is not."""
-    try:
-        numbers = [float(word) for word in text.split(",")]
-    except ValueError:
-        return []
-    return numbers if all(map(isfinite, numbers)) else []
+    return ATTACKS.parse(text, clients=clients, seed=seed)

@@ -23,7 +23,8 @@ class SimulatedPresence:
         """Nobody ever goes: nothing need be asked."""
         self.absence = absence
         self.on_absence: Callable[[int, float, float], None] = lambda client, start, end: None
-        """Told of a client that was waited for while it was away: that was no idleness of its branch."""
+        """Called with a client that was waited for while it was away, and from when to when that was: such time is no
+        waiting of its branch."""
         self._loop = loop
         self._availability = availability
         self._staying = staying(availability)
