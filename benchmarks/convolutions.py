@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from paceline.learn.cohort.step import CohortState, sgd_step
-from paceline.learn.kernels.convolution import convolution as kernels
-from paceline.learn.kernels.convolution import pooling
+from paceline.learn.kernels import convolution as kernels
+from paceline.learn.kernels import pooling
 from paceline.learn.kernels.lane import Descent, Lane
 from paceline.learn.models import build
 from paceline.learn.programs.convolution import Convolution

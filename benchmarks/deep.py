@@ -23,7 +23,7 @@ from paceline.learn.cohort.step import CohortState, sgd_step
 from paceline.learn.cohort.streams import Streams
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.job import Shards, TrainJob
-from paceline.learn.kernels.convolution import normalising
+from paceline.learn.kernels import normalising
 from paceline.learn.models import build
 from paceline.learn.programs.program import Batch, Program
 from paceline.learn.programs.reading import compile_program

@@ -30,10 +30,10 @@ CASES = {
 
 def one(name: str, overrides: list[str]) -> dict[str, float]:
     """Run a case here and measure it."""
-    from paceline.runs.experiment import perform, plan
+    from paceline.runs.experiment import make_experiment, perform
 
     with tempfile.TemporaryDirectory() as folder:
-        experiment = plan([name], overrides=overrides, dry=True, out=Path(folder) / "run")
+        experiment = make_experiment([name], overrides=overrides, dry=True, out=Path(folder) / "run")
         begin = time.perf_counter()
         outcome = perform(experiment)
         seconds = time.perf_counter() - begin

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from paceline.runs.experiment import Experiment, perform, plan
+from paceline.runs.experiment import Experiment, make_experiment, perform
 
 NAMES = ["fedavg", "sfl", "psfl"]
 WORDS = ["rounds=40"]
@@ -23,8 +23,8 @@ def seconds(experiments: list[Experiment]) -> float:
 
 
 def main() -> None:
-    together = [plan(NAMES, overrides=WORDS, seeds=SEEDS)]
-    apart = [plan([name], overrides=[*WORDS, f"seed={seed}"]) for name in NAMES for seed in range(SEEDS)]
+    together = [make_experiment(NAMES, overrides=WORDS, seeds=SEEDS)]
+    apart = [make_experiment([name], overrides=[*WORDS, f"seed={seed}"]) for name in NAMES for seed in range(SEEDS)]
     seconds(together)  # warm
     pairs = [(seconds(apart), seconds(together)) for _ in range(3)]
     one_by_one, at_once = (statistics.median(column) for column in zip(*pairs, strict=True))

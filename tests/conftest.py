@@ -12,3 +12,8 @@ os.environ.setdefault("PACELINE_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("paceline", deadline=None, print_blob=True)
 settings.load_profile("paceline")
+
+
+def pytest_configure(config):
+    """Warnings are errors in tests (pyproject.toml), but for one that says that something is slow."""
+    config.addinivalue_line("filterwarnings", "ignore::paceline.errors.SlowerWay")

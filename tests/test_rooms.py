@@ -7,8 +7,8 @@ from pathlib import Path
 
 import paceline
 
-ROOMS = ["errors", "seeds", "statistics", "config", "forms", "clock", "system", "topology", "data", "learn"]
-ROOMS += ["ledger", "algorithms", "worlds", "runs", "plans", "papers", "report", "cli"]
+ROOMS = ["errors", "seeds", "statistics", "references", "config", "forms", "clock", "system", "topology", "data"]
+ROOMS += ["learn", "ledger", "algorithms", "worlds", "runs", "plans", "papers", "report", "api", "cli"]
 SOURCE = Path(paceline.__file__).parent
 FILES = {
     ".".join(("paceline", *file.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): file

@@ -1,25 +1,31 @@
 """Scheduled federated learning: who trains when, who waits for whom, who averages with whom.
 
-Rooms, each importing only those before it: errors, seeds, statistics, config, forms; clock; system; topology; data;
-learn; ledger; algorithms; worlds; runs; plans; papers; report; cli. ``tests/test_rooms.py`` holds the order.
+Rooms, each importing only those before it: errors, seeds, statistics, references, config, forms; clock; system;
+topology; data; learn; ledger; algorithms; worlds; runs; plans; papers; report; api; cli. ``tests/test_rooms.py``
+holds the order.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paceline.algorithms.base import Dropped, Progress, World
+    from paceline.algorithms.base import Algorithm, Progress, Traits, draw_clients, visit
     from paceline.algorithms.fedasync import FedAsync
     from paceline.algorithms.fedbuff import FedBuff
+    from paceline.algorithms.pool import start_pool
     from paceline.algorithms.psfl import PSFL
-    from paceline.errors import PacelineError
+    from paceline.algorithms.world import World
+    from paceline.api.comparing import compare, run, sweep
+    from paceline.api.reproducing import reproduce
+    from paceline.api.results import Result, load
+    from paceline.errors import Dropped, PacelineError
     from paceline.learn.graph import Model, combine, mean
     from paceline.learn.models import to_groupnorm
     from paceline.learn.recipe import LocalSGD
     from paceline.runs.dry import Timeline, dry
-    from paceline.runs.experiment import Experiment, Outcome, perform, plan
     from paceline.runs.settings import Settings, make_settings
     from paceline.runs.until import Until
+    from paceline.system.fleet import FleetSettings
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,21 +35,29 @@ __all__ = [
     "mean",
     "combine",
     "to_groupnorm",
+    "Algorithm",
+    "Traits",
     "World",
     "Progress",
     "Dropped",
+    "visit",
+    "draw_clients",
+    "start_pool",
     "PSFL",
     "FedAsync",
     "FedBuff",
+    "FleetSettings",
     "Settings",
     "make_settings",
     "Until",
-    "Experiment",
-    "Outcome",
-    "plan",
-    "perform",
     "dry",
     "Timeline",
+    "run",
+    "compare",
+    "sweep",
+    "Result",
+    "load",
+    "reproduce",
 ]
 
 # A name is imported from its room when it is first asked for: most rooms need torch, which takes seconds to import,
@@ -55,21 +69,29 @@ _HOMES = {
     "mean": "learn.graph",
     "combine": "learn.graph",
     "to_groupnorm": "learn.models",
-    "World": "algorithms.base",
+    "Algorithm": "algorithms.base",
+    "Traits": "algorithms.base",
+    "World": "algorithms.world",
     "Progress": "algorithms.base",
-    "Dropped": "algorithms.base",
+    "Dropped": "errors",
+    "visit": "algorithms.base",
+    "draw_clients": "algorithms.base",
+    "start_pool": "algorithms.pool",
     "PSFL": "algorithms.psfl",
     "FedAsync": "algorithms.fedasync",
     "FedBuff": "algorithms.fedbuff",
+    "FleetSettings": "system.fleet",
     "Settings": "runs.settings",
     "make_settings": "runs.settings",
     "Until": "runs.until",
-    "Experiment": "runs.experiment",
-    "Outcome": "runs.experiment",
-    "plan": "runs.experiment",
-    "perform": "runs.experiment",
     "dry": "runs.dry",
     "Timeline": "runs.dry",
+    "run": "api.comparing",
+    "compare": "api.comparing",
+    "sweep": "api.comparing",
+    "Result": "api.results",
+    "load": "api.results",
+    "reproduce": "api.reproducing",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this would let every misspelt name pass

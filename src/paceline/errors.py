@@ -14,7 +14,7 @@ PacelineError
 └── SiteError         a bug inside an algorithm or a job, with site, verb and virtual time
 
 Dropped is no PacelineError. That a device leaves, or that a server or a link fails, is a part of what is simulated,
-and the algorithm says what becomes of it.
+and the algorithm says what becomes of it. SlowerWay is a warning: all goes on.
 """
 
 from __future__ import annotations
@@ -71,6 +71,10 @@ class Misplaced(PacelineError):
 
 class SiteError(PacelineError):
     """A bug inside an algorithm or a job; the message names the site, the verb and the virtual time."""
+
+
+class SlowerWay(UserWarning):
+    """Something is computed in a slower way than it might be; results are the same, only later."""
 
 
 Reason = Literal["away", "left", "late", "lost", "failed", "severed"]

@@ -9,7 +9,7 @@ from paceline.algorithms.beer import BEER
 from paceline.algorithms.dfedavgm import DFedAvgM
 from paceline.algorithms.dfedsam import DFedSAM
 from paceline.algorithms.ditto import Ditto
-from paceline.algorithms.gossip import equal_shares, heard_by, meet, metropolis_shares, noise, train_and_meet
+from paceline.algorithms.gossip import draws, equal_shares, heard_by, meet, metropolis_shares, train_and_meet
 from paceline.algorithms.gossipfl import GossipFL
 from paceline.algorithms.neighbourhoods import Neighbourhoods
 from paceline.errors import Deserted
@@ -170,10 +170,10 @@ def test_equal_shares():
     assert equal_shares({3: [5, 3, 1], 4: [4]}) == {3: {1: 1 / 3, 3: 1 / 3, 5: 1 / 3}, 4: {4: 1.0}}
 
 
-def test_noise_has_an_address():
+def test_draws_have_an_address():
     """The mean of 100,000 uniform draws is within 5 standard errors of 1/2: a false alarm in 1.7 million."""
     like = torch.zeros(100_000)
-    one, other = noise(7, like), noise(8, like)
-    assert torch.equal(one, noise(7, like)) and not torch.equal(one, other)
-    assert torch.equal(one[:10], noise(7, torch.zeros(3, 10)))
+    one, other = draws(7, like), draws(8, like)
+    assert torch.equal(one, draws(7, like)) and not torch.equal(one, other)
+    assert torch.equal(one[:10], draws(7, torch.zeros(3, 10)))
     assert abs(float(one.mean()) - 0.5) < 5 / np.sqrt(12 * 100_000)

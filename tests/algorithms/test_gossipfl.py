@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from paceline.algorithms.gossip import noise
+from paceline.algorithms.gossip import draws
 from paceline.algorithms.gossipfl import GossipFL, under_mask
 from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
@@ -55,7 +55,7 @@ def test_masked_weights_are_the_groups_mean_and_others_are_untouched(group):
     first, second = personal(algorithm, world)
     after = (second - RATE * problem.centre) / (1 - RATE)
     key = int(world.stream("gossipfl", "mask", 0).integers(2**63))
-    mask = (noise(key, torch.zeros(12)) < 0.5).numpy()
+    mask = (draws(key, torch.zeros(12)) < 0.5).numpy()
     assert 0 < mask.sum() < 12
     groups = algorithm.groups(world, 0)
     assert len(groups) == 6 // group
@@ -91,7 +91,7 @@ def test_only_values_under_the_mask_travel(density, group):
     world = world_of([1.0] * 10, FixedLinks(0.1))
     follow(world, GossipFL(rounds=3, density=density, group=group, local=LOCAL))
     keys = [int(world.stream("gossipfl", "mask", round).integers(2**63)) for round in range(3)]
-    covered = [int((noise(key, torch.zeros(SPACE.size)) < density).sum()) for key in keys]
+    covered = [int((draws(key, torch.zeros(SPACE.size)) < density).sum()) for key in keys]
     assert (covered == [SPACE.size] * 3) == (density == 1.0)
     sizes = sorted(spans(world, "round", "bytes", kinds=("send",)))
     assert sizes == [(round, 4.0 * covered[round]) for round in range(3) for _ in range(10 * (group - 1))]

@@ -9,7 +9,7 @@ import torch
 from paceline.algorithms.base import Dropped, draw_clients
 from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.samplers import UniformSampler
-from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.time_order import TimeOrder
 from paceline.algorithms.warmup import WarmUp
 from paceline.errors import SettingError
 from paceline.learn.executor import Executor
@@ -45,7 +45,7 @@ def test_round_time_is_the_slowest_sequence(width, length):
     algorithm = PSFL(rounds=4, width=width, length=length, sampler="uniform")
     expected, clock = [], 0.0
     for r in range(4):
-        sequences = UniformSampler().draw(world, TimeEstimates(len(TIMES), 0), r, width, length)
+        sequences = UniformSampler().draw(world, TimeOrder(len(TIMES), 0), r, width, length)
         clock += max(sum(TIMES[k] for k in sequence) for sequence in sequences)
         expected.append(clock)
     assert follow(dry_world(TIMES), algorithm) == pytest.approx(expected, rel=1e-12)
@@ -185,7 +185,7 @@ def test_times_include_the_way_to_the_client():
     world = dry_world([1.0] * 4, links=FixedLinks(0.25))
     seen = []
 
-    class Watching(TimeEstimates):
+    class Watching(TimeOrder):
         def observe(self, client, seconds):
             seen.append(seconds)
 

@@ -12,7 +12,7 @@ from paceline.algorithms.beer import BEER
 from paceline.algorithms.dfedavgm import DFedAvgM
 from paceline.algorithms.dfedsam import DFedSAM
 from paceline.algorithms.ditto import Ditto
-from paceline.algorithms.gossip import noise
+from paceline.algorithms.gossip import draws
 from paceline.algorithms.gossipfl import GossipFL
 from paceline.algorithms.neighbourhoods import Neighbourhoods
 from paceline.data.quadratic import Quadratic
@@ -52,7 +52,7 @@ def keys(world, name, round):
 
 
 def uniform(key):
-    return noise(key, torch.zeros(SIZE)).double().numpy()
+    return draws(key, torch.zeros(SIZE)).double().numpy()
 
 
 def weights(world, graph, round):

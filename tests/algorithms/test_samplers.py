@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.algorithms import times as times_module
+from paceline.algorithms import time_order
 from paceline.algorithms.samplers import SAMPLERS, TimePartition, UniformSampler, Weighted, sampler_named
-from paceline.algorithms.times import SortedKeys, TimeEstimates
+from paceline.algorithms.time_order import SortedKeys, TimeOrder
 from paceline.errors import SettingError
 from paceline.seeds import mix, stream
 
@@ -38,7 +38,7 @@ class LightWorld:
 
 
 def timed(seconds, key=KEY):
-    times = TimeEstimates(len(seconds), key)
+    times = TimeOrder(len(seconds), key)
     times.observe_all(np.asarray(seconds, float))
     return times
 
@@ -60,14 +60,14 @@ def sorted_in_full(times, known):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(times_module, "BLOCK", 4)
+    monkeypatch.setattr(time_order, "BLOCK", 4)
 
 
 # -- estimates ------------------------------------------------------------------------------------------------
 
 
 def test_an_estimate_is_the_mean_of_what_was_observed():
-    times = TimeEstimates(5, KEY)
+    times = TimeOrder(5, KEY)
     for seconds in (1.0, 2.0, 6.0):
         times.observe(3, seconds)
     times.observe(0, 1.0)
@@ -80,17 +80,17 @@ def test_an_estimate_is_the_mean_of_what_was_observed():
 
 
 def test_nobody_known():
-    times = TimeEstimates(4, KEY)
+    times = TimeOrder(4, KEY)
     assert times.known == 0
     assert all(map(math.isnan, (times.mean, times.fastest, times.slowest, times.estimate(2), *times.estimates())))
     assert order_of(times) == sorted(range(4), key=lambda client: mix(KEY, client))
     assert times.below(1.0) == 0
-    assert TimeEstimates(2, KEY).below(1.0) == 0
+    assert TimeOrder(2, KEY).below(1.0) == 0
 
 
 def test_nothing_is_allocated_before_it_is_needed():
     """With a billion clients even a byte for each would show."""
-    times = TimeEstimates(10**9, KEY)
+    times = TimeOrder(10**9, KEY)
     sequences = UniformSampler().draw(LightWorld(10**9), times, 0, 5, 4)
     assert len(sequences) == 5
     assert vars(times).keys() == {"_clients", "_key", "_mean", "_ready", "_middle"}
@@ -104,8 +104,8 @@ def test_nothing_is_allocated_before_it_is_needed():
 )
 def test_the_incremental_order_is_that_of_a_full_sort(clients, seen, warm):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(times_module, "BLOCK", 4)
-        times = TimeEstimates(clients, KEY)
+        patch.setattr(time_order, "BLOCK", 4)
+        times = TimeOrder(clients, KEY)
         known = {}
         if warm:
             first = [1.0 + (k % 3) for k in range(clients)]
@@ -128,7 +128,7 @@ def test_the_incremental_order_is_that_of_a_full_sort(clients, seen, warm):
 
 def test_a_long_run_with_blocks_that_split_and_vanish():
     rng = stream(3, "long run")
-    times = TimeEstimates(6000, KEY)
+    times = TimeOrder(6000, KEY)
     for client, seconds in zip(rng.integers(6000, size=20000), rng.exponential(2.5, size=20000), strict=True):
         times.observe(int(client), float(seconds))
     known = {client for client in range(6000) if times.estimates()[client] != times.mean}
@@ -151,7 +151,7 @@ def test_keys_come_and_go(small_blocks):
 
 
 def test_unknown_clients_stand_in_the_middle():
-    times = TimeEstimates(9, KEY)
+    times = TimeOrder(9, KEY)
     for client, seconds in {2: 1.0, 5: 9.0, 7: 2.0, 8: 8.0}.items():
         times.observe(client, seconds)
     order = order_of(times)
@@ -162,7 +162,7 @@ def test_unknown_clients_stand_in_the_middle():
 
 def test_equal_times_are_ordered_by_hash_and_not_by_number():
     """The mean of equal times is that time to the last bit, so rounding never cuts the clients in two."""
-    one, two = timed([0.1] * 400), TimeEstimates(400, KEY)
+    one, two = timed([0.1] * 400), TimeOrder(400, KEY)
     for client in range(400):
         two.observe(client, 0.1)
         two.observe(client, 0.1)
@@ -173,7 +173,7 @@ def test_equal_times_are_ordered_by_hash_and_not_by_number():
 
 
 def test_a_warm_up_counts_as_so_many_observations():
-    bulk, single = TimeEstimates(3, KEY), TimeEstimates(3, KEY)
+    bulk, single = TimeOrder(3, KEY), TimeOrder(3, KEY)
     bulk.observe(1, 4.0)
     bulk.observe_all([[1.0, 2.0, np.nan], [3.0, 6.0, np.nan]])
     for client, seconds in [(1, 4.0), (0, 1.0), (1, 2.0), (0, 3.0), (1, 6.0)]:
@@ -183,14 +183,14 @@ def test_a_warm_up_counts_as_so_many_observations():
     assert order_of(bulk) == order_of(single)
     bulk.observe(0, 5.0)
     assert bulk.estimate(0) == pytest.approx(3.0)
-    nobody = TimeEstimates(3, KEY)
+    nobody = TimeOrder(3, KEY)
     nobody.observe_all([np.nan] * 3)
     assert nobody.known == 0
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
 def test_impossible_times_are_refused(seconds):
-    times = TimeEstimates(3, KEY)
+    times = TimeOrder(3, KEY)
     with pytest.raises(SettingError, match="client 1 took"):
         times.observe(1, seconds)
     assert times.known == 0
@@ -200,11 +200,11 @@ def test_impossible_times_are_refused(seconds):
 
 
 def test_impossible_shapes_clients_and_ranks_are_refused():
-    times = TimeEstimates(3, KEY)
+    times = TimeOrder(3, KEY)
     with pytest.raises(SettingError, match="each of 3 clients"):
         times.observe_all([1.0, 2.0])
     with pytest.raises(SettingError, match="1 or more"):
-        TimeEstimates(0, KEY)
+        TimeOrder(0, KEY)
     for wrong in (-1, 3):
         with pytest.raises(IndexError):
             times.observe(wrong, 1.0)
@@ -233,7 +233,7 @@ def test_no_client_rides_twice_in_a_round(structure, name, known, offline, seed)
     clients, width, length = structure
     rng = stream(seed, "test")
     world = LightWorld(clients, seed, np.flatnonzero(rng.random(clients) < offline).tolist())
-    times = TimeEstimates(clients, KEY)
+    times = TimeOrder(clients, KEY)
     times.observe_all(np.where(rng.random(clients) < known, rng.exponential(2.5, clients), np.nan))
     for r in range(3):
         sequences = SAMPLERS[name].draw(world, times, r, width, length)
@@ -271,7 +271,7 @@ def test_group_sizes_are_floor_or_ceiling():
 @pytest.mark.parametrize("name", sorted(SAMPLERS))
 def test_too_wide_a_structure_is_refused_with_a_way_out(name):
     """PS-14 needs W <= floor(N/S)."""
-    world, times = LightWorld(19), TimeEstimates(19, KEY)
+    world, times = LightWorld(19), TimeOrder(19, KEY)
     with pytest.raises(SettingError, match=r"5\*4 = 20 clients but there are 19"):
         SAMPLERS[name].draw(world, times, 0, 5, 4)
     assert len(SAMPLERS[name].draw(world, times, 0, 4, 4)) == 4
@@ -280,7 +280,7 @@ def test_too_wide_a_structure_is_refused_with_a_way_out(name):
 
 def test_uniform_draws_are_those_of_old():
     """Recorded before there were other samplers: runs of old must be repeatable."""
-    sequences = UniformSampler().draw(LightWorld(1000, seed=7), TimeEstimates(1000, KEY), 3, 2, 4)
+    sequences = UniformSampler().draw(LightWorld(1000, seed=7), TimeOrder(1000, KEY), 3, 2, 4)
     assert sequences == [[291, 653, 734, 897], [372, 824, 202, 283]]
     chosen = stream(7, "cohort", 3).choice(1000, 8, replace=False)
     assert [client for sequence in sequences for client in sequence] == chosen.tolist()
@@ -299,7 +299,7 @@ def test_draws_are_the_seeds_and_the_rounds(name):
 @pytest.mark.parametrize("name", sorted(SAMPLERS))
 @pytest.mark.parametrize("known", [False, True])
 def test_clients_that_are_online_are_preferred(name, known):
-    times = timed(np.arange(200) + 1.0) if known else TimeEstimates(200, KEY)
+    times = timed(np.arange(200) + 1.0) if known else TimeOrder(200, KEY)
     world = LightWorld(200, offline=range(0, 200, 2))
     for r in range(50):
         riders = {client for sequence in SAMPLERS[name].draw(world, times, r, 3, 4) for client in sequence}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from paceline.algorithms.registry import ALGORITHMS
-from paceline.cli.live import LiveProgress
+from paceline.api.progress import LiveProgress
 from paceline.data.specs import SPECS
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.ledger.events import Chronicle, Event

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from paceline.algorithms.homes import Homes
 from paceline.errors import Deadlock, PacelineError
 from paceline.runs.driver import drive, make_executor
-from paceline.runs.experiment import plan
+from paceline.runs.experiment import make_experiment
 from paceline.runs.making import make_run
 from paceline.runs.run import Run
 from paceline.runs.until import Until
@@ -123,7 +123,7 @@ class Absences:
 
 def prepare_case(name: str, words: Sequence[str]) -> Run:
     """A run that has not begun; a PacelineError is a refusal."""
-    experiment = plan([name], overrides=words, dry=True, until=Until.parse([f"time={TIME:g}"]))
+    experiment = make_experiment([name], overrides=words, dry=True, until=Until.parse([f"time={TIME:g}"]))
     return make_run(experiment.settings[0], until=experiment.until, dry=True, keep_spans=True)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paceline.runs.driver import drive, make_executor
-from paceline.runs.experiment import perform, plan
+from paceline.runs.experiment import make_experiment, perform
 from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
 from paceline.runs.until import Until
@@ -135,7 +135,7 @@ def test_a_dry_run_has_the_same_timeline(truth, name):
 
 def test_the_same_command_twice_writes_the_same_metrics(tmp_path):
     for place in ("first", "second"):
-        experiment = plan(["psfl", "fedbuff"], overrides=SMALL, seeds=2, out=tmp_path / place)
+        experiment = make_experiment(["psfl", "fedbuff"], overrides=SMALL, seeds=2, out=tmp_path / place)
         perform(experiment)
     files = sorted((tmp_path / "first").glob("*/metrics.jsonl"))
     assert len(files) == 4

@@ -207,19 +207,19 @@ def test_repeating_gives_the_same_bits(name, threads):
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_traced_steps_have_the_bits_of_plain_ones(option):
-    """A form is traced when it has come up a few times; the first visits run plain, the last ones traced."""
+def test_scripted_steps_have_the_bits_of_plain_ones(option):
+    """A form is scripted when it has come up a few times; the first visits run plain, the last ones scripted."""
     space = make_space("mlp:16", (1, 5, 5), 4, torch.float32)
     jobs = make_jobs(space, make_shards((1, 5, 5), 4, torch.float32), LocalSGD(batch=8, **OPTIONS[option]))
     trainer = CohortTrainer(threads=1)
     runs = [trainer.train(jobs) for _ in range(6)]
-    assert trainer._traces.traces, "nothing was traced"
+    assert trainer._scripts.scripts, "nothing was scripted"
     for later in runs[1:]:
         assert all(torch.equal(a.value, b.value) for a, b in zip(runs[0], later, strict=True))
         assert all(torch.equal(a.loss, b.loss) for a, b in zip(runs[0], later, strict=True))
 
 
-def test_a_rate_that_changes_is_not_baked_into_a_trace():
+def test_a_rate_that_changes_is_not_baked_into_a_script():
     space = make_space("mlp:16", (1, 5, 5), 4)
     trainer = CohortTrainer(threads=1)
     for lr in (0.1, 0.1, 0.1, 0.02, 0.3):
@@ -259,7 +259,7 @@ def test_evaluation(name, personal):
 def compare_probes(jobs, trainer, tolerance):
     for want, have in zip(ReferenceTrainer().probe(jobs), trainer.probe(jobs), strict=True):
         assert (have.value.cpu() - want.value).norm() <= tolerance * want.value.norm()
-        assert float(have.noise) == pytest.approx(float(want.noise), rel=100 * tolerance, abs=tolerance)
+        assert float(have.variance) == pytest.approx(float(want.variance), rel=100 * tolerance, abs=tolerance)
 
 
 @pytest.mark.parametrize("cohort", [None, 1, 3, 64])
@@ -304,7 +304,7 @@ def test_a_probe_is_the_full_gradient_and_its_noise_is_unbiased():
         full = gradients.mean(dim=0)
         assert (probes[0].value - full).norm() <= 1e-12 * full.norm()
         noise = float((gradients - full).square().sum(dim=1).mean())
-        drawn = np.array([float(p.noise) for p in probes])
+        drawn = np.array([float(p.variance) for p in probes])
         error = drawn.std(ddof=1) / np.sqrt(len(drawn))
         assert abs(drawn.mean() - noise) <= 4 * error + 1e-12
 

@@ -9,6 +9,7 @@ import os
 import pytest
 import torch
 
+from paceline.learn.kernels import convolution as kernels
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import bisecting, choosing
 
@@ -16,7 +17,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED or not torch.cuda.is_available() else "cuda"
 pytestmark = [
     pytest.mark.skipif(
-        bisecting.triton is None or not (INTERPRETED or torch.cuda.is_available()),
+        kernels.triton is None or not (INTERPRETED or torch.cuda.is_available()),
         reason="the kernel needs Triton, and a CUDA device or TRITON_INTERPRET=1",
     ),
     # The interpreter's own way with numpy.

@@ -200,7 +200,7 @@ def gsgd(x, bits, key):
     levels, count = 2.0 ** (bits - 1), x.numel()
     damping = 1.0 + min(count / levels**2, count**0.5 / levels)
     norm = x.norm().clamp(min=torch.finfo(x.dtype).tiny)
-    whole = (x.abs() / norm).mul_(levels).add_(gossip.noise(key, x)).floor_()
+    whole = (x.abs() / norm).mul_(levels).add_(gossip.draws(key, x)).floor_()
     return whole.mul_(x.sign()).mul_(norm / (levels * damping))
 
 
@@ -218,7 +218,7 @@ def to_nearest(rows, bits):
 def at_random(x, bits, key):
     """Up with the probability that makes the mean right."""
     step, most = step_of(x, bits), 2 ** (bits - 1) - 1
-    return (x / step).add_(gossip.noise(key, x)).floor_().clamp_(-most, most).mul_(step)
+    return (x / step).add_(gossip.draws(key, x)).floor_().clamp_(-most, most).mul_(step)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -279,7 +279,7 @@ def test_the_largest_number_may_not_fit_in_gsgds_bits():
 @settings(deadline=None)
 def test_draws_are_those_of_gossip(key, size):
     like = torch.zeros(size)
-    assert torch.equal(rounding.draws(key, like), gossip.noise(key, like))
+    assert torch.equal(rounding.draws(key, like), gossip.draws(key, like))
 
 
 # -- packing ---------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from paceline.errors import SettingError
+from paceline.learn.cohort import trainer as cohort
 from paceline.learn.cohort.trainer import CACHE_BYTES, LARGEST, CohortTrainer, _even
-from paceline.learn.cohort.trainer import trainer as cohort
 from paceline.learn.job import Shards, TrainJob
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space

@@ -13,7 +13,20 @@ from torch import nn
 from paceline.learn import graph
 from paceline.learn.codecs import Masked
 from paceline.learn.executor import Executor
-from paceline.learn.graph import Ghost, Measure, Model, Reading, Sum, Visit, by_rows, combine, mean, packed
+from paceline.learn.graph import (
+    Ghost,
+    Measure,
+    Model,
+    Reading,
+    Sum,
+    Visit,
+    by_rows,
+    combine,
+    mean,
+    once,
+    packed,
+    total,
+)
 from paceline.learn.job import Score, Shards, Trained
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
@@ -327,3 +340,41 @@ def test_a_packed_model_has_its_own_size_and_the_same_value():
     assert small.nbytes == 12.0 and total.nbytes == SPACE.nbytes
     assert torch.equal(total.value, 3.0 * model.value) and torch.equal(small.value, 2.0 * model.value)
     assert packed(Ghost(SPACE), Masked(2)).nbytes == 8.0 and packed(Ghost(SPACE), Masked(2), charge=7.0).nbytes == 7.0
+
+
+# -- operators are combinations ------------------------------------------------------------------------------------
+
+
+def same_sum(one, other):
+    """Whether two models are the same combination of the same parents."""
+    return one.parents == other.parents and (one.operation.coefficients, one.operation.passing) == (
+        other.operation.coefficients,
+        other.operation.passing,
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (lambda a, b, c: a + b, lambda a, b, c: combine([(1.0, a), (1.0, b)])),
+        (lambda a, b, c: a + 0.1 * b, lambda a, b, c: combine([(1.0, a), (0.1, b)])),
+        (lambda a, b, c: 0.9 * a + 0.1 * b, lambda a, b, c: combine([(0.9, a), (0.1, b)])),
+        (lambda a, b, c: a + 0.3 * (b - c), lambda a, b, c: combine([(1.0, a), (0.3, b), (-0.3, c)])),
+        (lambda a, b, c: total([a, 0.1 * b, -c]), lambda a, b, c: combine([(1.0, a), (0.1, b), (-1.0, c)])),
+        (lambda a, b, c: once(a - b), lambda a, b, c: combine([(1.0, a), (-1.0, b)])),
+        (lambda a, b, c: once(1 / 3 * (a - b)), lambda a, b, c: combine([(1 / 3, a), (-1 / 3, b)])),
+        (lambda a, b, c: a + once(b - c), None),
+    ],
+)
+def test_operators_build_the_combination_that_they_say(written, meant):
+    three = [visit(value(BASES[k]), k) for k in range(3)]
+    found = written(*three)
+    if meant is not None:
+        assert same_sum(found, meant(*three))
+    else:  # what is to be computed once is a parent of its own
+        assert found.parents[0] is three[0] and found.parents[1].parents == tuple(three[1:])
+
+
+def test_operators_on_a_model_without_weights_are_itself():
+    ghost = Ghost(SPACE)
+    assert all(one is ghost for one in (total([ghost, 0.5 * ghost, -ghost]), once(ghost - ghost), -ghost))

@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from paceline.learn.kernels.convolution import convolution as kernels
+from paceline.errors import SlowerWay
+from paceline.learn import notices
+from paceline.learn.kernels import convolution as kernels
 from paceline.learn.kernels.lane import Descent, Lane
 from paceline.learn.programs.convolution import Convolution
 
@@ -152,7 +154,6 @@ def test_what_the_kernels_leave_alone(monkeypatch):
     class OnCuda(torch.Tensor):
         is_cuda = True
 
-    monkeypatch.setattr(kernels, "triton", object())
     monkeypatch.setattr(kernels, "works", lambda device: True)
     x, weight = torch.zeros(4, 3, 8, 8).as_subclass(OnCuda), torch.zeros(2, 5, 3, 3, 3)
     plain = ((1, 1), (1, 1), (1, 1), 1)
@@ -166,20 +167,21 @@ def test_what_the_kernels_leave_alone(monkeypatch):
     assert not kernels.usable(x, weight, (20000, 20000), (1, 1), (1, 1), 1)  # offsets of more than 32 bits
     monkeypatch.setattr(kernels, "works", lambda device: False)
     assert not kernels.usable(x, weight, *plain)
-    monkeypatch.setattr(kernels, "works", lambda device: True)
-    monkeypatch.setattr(kernels, "triton", None)
-    assert not kernels.usable(x, weight, *plain)
 
 
 def test_a_machine_that_cannot_compile(monkeypatch):
     def broken(*_):
         raise RuntimeError("no C compiler")
 
+    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(kernels, "triton", object())
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(kernels, "convolve", broken)
-    with pytest.warns(UserWarning, match="no C compiler"):
+    with pytest.warns(SlowerWay, match="no C compiler"):
         assert not kernels.works.__wrapped__(torch.device("cpu"))
     monkeypatch.setattr(kernels, "convolve", lambda *_: None)
     assert kernels.works.__wrapped__(torch.device("cpu"))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    assert not kernels.works.__wrapped__(torch.device("cpu"))
+    monkeypatch.setattr(kernels, "triton", None)
     assert not kernels.works.__wrapped__(torch.device("cpu"))

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from paceline.learn.kernels.convolution import normalising
+from paceline.learn.kernels import normalising
 from paceline.learn.kernels.lane import Lane
 from paceline.learn.models import build
 from paceline.learn.programs import layers

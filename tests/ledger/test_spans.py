@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.errors import CostError
-from paceline.ledger import NOBODY, Kind, Ledger, spans
+from paceline.ledger import NO_SITE, Kind, Ledger, spans
 from paceline.ledger.spans import SCHEMA, WIDTH, Totals
 
 SITES = st.integers(-5, 30)
@@ -108,7 +108,7 @@ def test_a_row_is_what_was_said():
         "bytes": [100.0, 100.0, 0.0, 0.0, 0.0],
         "flops": [0.0, 0.0, 1e9, 0.0, 10.0],
         "joules": [7.0, 0.0, 5.0, 0.0, 1.0],
-        "peer": [3, -1, NOBODY, 3, NOBODY],
+        "peer": [3, -1, NO_SITE, 3, NO_SITE],
     }
     assert ledger.totals() == Totals(
         visits=1, bytes=100.0, busiest_bytes=100.0, busiest_site=-1, flops=1e9 + 10, joules=13.0,
@@ -205,7 +205,7 @@ def test_the_sixty_fifth_server_is_a_server():
 
 
 def test_without_traffic_nobody_is_busiest():
-    assert Ledger().totals().busiest_site == NOBODY
+    assert Ledger().totals().busiest_site == NO_SITE
 
 
 def test_what_was_counted_survives_growth():

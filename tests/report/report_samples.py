@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paceline.ledger.spans import NOBODY, SCHEMA
+from paceline.ledger.spans import NO_SITE as NOBODY
+from paceline.ledger.spans import SCHEMA
 
 
 def write_spans(path, rows, schema=SCHEMA):

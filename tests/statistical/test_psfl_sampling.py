@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from paceline.algorithms.samplers import SAMPLERS, TimePartition, Weighted
-from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.time_order import TimeOrder
 from paceline.seeds import stream
 from paceline.system.laws import Discrete, Gaussian
 
@@ -41,7 +41,7 @@ class LightWorld:
 
 
 def timed(seconds):
-    times = TimeEstimates(len(seconds), 5)
+    times = TimeOrder(len(seconds), 5)
     times.observe_all(np.asarray(seconds, float))
     return times
 
@@ -102,7 +102,7 @@ def test_slot_probability_is_one_over_s_times_the_group(clients, length, width, 
 
 def test_slot_probability_when_most_times_are_unknown():
     """The theorem asks nothing of the estimates: only the groups are made from them."""
-    times = TimeEstimates(11, 5)
+    times = TimeOrder(11, 5)
     for client, seconds in {3: 1.0, 4: 9.0, 8: 2.0}.items():
         times.observe(client, seconds)
     groups, sizes = group_of(times, 4)
@@ -135,7 +135,7 @@ def test_members_of_a_sequence_are_drawn_independently():
 
 
 def test_uniform_sampling_is_uniform_in_every_place():
-    chosen = draws(SAMPLERS["uniform"], TimeEstimates(40, 5), 4000, 2, 2)
+    chosen = draws(SAMPLERS["uniform"], TimeOrder(40, 5), 4000, 2, 2)
     for w, m in itertools.product(range(2), range(2)):
         assert p_value(np.bincount(chosen[:, w, m], minlength=40), np.ones(40)) > ALARM
 
@@ -226,7 +226,7 @@ def test_upper_bound_holds_where_groups_are_homogeneous():
 def test_weighted_draws_go_with_the_root_of_the_speed():
     """One client of 60, of whom 20 are unknown and weigh as the mean; times over a factor of 400, five classes."""
     known = np.geomspace(0.1, 40.0, 40)
-    times = TimeEstimates(60, 5)
+    times = TimeOrder(60, 5)
     times.observe_all([*known, *[np.nan] * 20])
     seconds = np.array([*known, *[known.mean()] * 20])
     chosen = draws(Weighted(), times, 12000, 1, 1).ravel()
@@ -257,5 +257,5 @@ def test_weighted_draws_are_successive(clients):
 
 
 def test_weighted_draws_are_uniform_while_nobody_is_known():
-    chosen = draws(Weighted(), TimeEstimates(30, 5), 4000, 1, 1)
+    chosen = draws(Weighted(), TimeOrder(30, 5), 4000, 1, 1)
     assert p_value(np.bincount(chosen.ravel(), minlength=30), np.ones(30)) > ALARM

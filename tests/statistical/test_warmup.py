@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.worlds.worlds import learn, quadratic_world, spans
 
-from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.time_order import TimeOrder
 from paceline.algorithms.warmup import WarmUp, warm_up
 from paceline.data.quadratic import quadratic
 from paceline.learn.recipe import LocalSGD
@@ -20,7 +20,7 @@ def found_by(seed, settings, clients=CLIENTS, times=None):
     )
     world = quadratic_world(problem, times=times, seed=seed)
     local = LocalSGD(lr=0.2, loss="squared")
-    main = warm_up(world, world.initial_model(), local, settings, TimeEstimates(clients, 1))
+    main = warm_up(world, world.initial_model(), local, settings, TimeOrder(clients, 1))
     model, found = learn(world, main)
     return world, problem, model, found
 
@@ -92,7 +92,7 @@ def test_clients_that_leave_are_left_out_and_too_few_is_an_error():
     problem = quadratic(np.random.default_rng(0), clients=40, dimension=4, heterogeneity=1.0, sigma2=1.0)
     for share, enough in ((0.3, True), (1.0, False)):
         world = quadratic_world(problem, availability=Dropouts(share, seed=1))
-        main = warm_up(world, world.initial_model(), LocalSGD(loss="squared"), WarmUp(rounds=3), TimeEstimates(40, 1))
+        main = warm_up(world, world.initial_model(), LocalSGD(loss="squared"), WarmUp(rounds=3), TimeOrder(40, 1))
         if enough:
             _, found = learn(world, main)
             assert 0.5 < found.B.value < 1.5
@@ -115,7 +115,7 @@ def test_where_time_is_work_a_probe_is_read_as_a_visit():
     problem = quadratic(stream(0, "q"), clients=20, dimension=DIMENSION, heterogeneity=1.0, sigma2=1.0)
     world = quadratic_world(problem, times=FlopTimes(rate=1e3, jitter=0.1, seed=1))
     local = LocalSGD(lr=0.1, batch=4, steps=3, loss="squared")
-    _, found = learn(world, warm_up(world, world.initial_model(), local, WarmUp(rounds=4), TimeEstimates(20, 1)))
+    _, found = learn(world, warm_up(world, world.initial_model(), local, WarmUp(rounds=4), TimeOrder(20, 1)))
     visit = world.learner.problem.flops(0, local) / 1e3
     assert world.learner.problem.probe_flops(0) / 1e3 == pytest.approx(2 * visit)
     assert found.time_mean.value == pytest.approx(visit, rel=0.1)
@@ -127,7 +127,7 @@ def test_waiting_for_a_device_that_is_away_is_not_taken_for_slowness():
 
     problem = quadratic(stream(0, "q"), clients=60, dimension=4, heterogeneity=1.0, sigma2=1.0)
     world = quadratic_world(problem, availability=Windows.duty(20.0, 0.5, seed=4))
-    main = warm_up(world, world.initial_model(), LocalSGD(loss="squared"), WarmUp(rounds=6), TimeEstimates(60, 1))
+    main = warm_up(world, world.initial_model(), LocalSGD(loss="squared"), WarmUp(rounds=6), TimeOrder(60, 1))
     _, found = learn(world, main)
     assert found.seconds > 20
     assert found.time_mean.value == pytest.approx(1.0)

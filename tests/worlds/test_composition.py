@@ -14,7 +14,7 @@ from paceline.errors import Deserted, Fruitless, SettingError, SiteError
 from paceline.learn.recipe import LocalSGD
 from paceline.runs import run as running
 from paceline.runs.driver import drive, make_executor
-from paceline.runs.experiment import plan
+from paceline.runs.experiment import make_experiment
 from paceline.runs.making import make_run
 from paceline.runs.run import RunningWorld
 from paceline.runs.settings import make_settings
@@ -188,7 +188,7 @@ def test_one_setting_puts_all_methods_under_the_same_rule():
 
 
 def test_a_rule_may_be_for_one_algorithm_alone():
-    made = plan(["fedavg", "spfl"], overrides=["fedavg.absence=wait"]).settings
+    made = make_experiment(["fedavg", "spfl"], overrides=["fedavg.absence=wait"]).settings
     assert [one.absence for one in made] == ["wait", "own"]
     assert make_run(made[1], dry=True).settings.absence == "wait"  # its own
     with pytest.raises(SettingError, match="absence is 'sometimes'"):

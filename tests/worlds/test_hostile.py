@@ -23,7 +23,7 @@ from paceline.runs.settings import make_settings
 from paceline.system import AlwaysOn, Fleet, FreeLinks, FreeServer, Leave
 from paceline.system.availability import Stragglers, parse_availability
 from paceline.worlds.absence import WAIT
-from paceline.worlds.hostile import NOBODY, Hostile, gaussian, parse_hostile
+from paceline.worlds.hostile import HARMLESS, Hostile, gaussian, parse_hostile
 from paceline.worlds.problem import flipped_labels
 from paceline.worlds.simulation.machines import simulate
 from tests.worlds.worlds import Table, dry_world, learn, play, spans
@@ -32,7 +32,7 @@ LOCAL = LocalSGD(steps=3, batch=8)
 ATTACKS = ["sign-flip:0.2", "scaled:0.2,10", "random:0.2", "label-flip:0.2"]
 
 
-def digits_world(adversary=NOBODY, clients=10, availability=None):
+def digits_world(adversary=HARMLESS, clients=10, availability=None):
     problem = build_problem(
         dataset="digits", partition="iid", clients=clients, model="logistic", seed=0, dtype="float64"
     )
@@ -156,7 +156,7 @@ def test_probes_are_honest_but_see_the_labels_of_the_client():
         Executor(ReferenceTrainer()).run([model])
         return model.value
 
-    truth = probed(NOBODY)
+    truth = probed(HARMLESS)
     assert torch.equal(probed(parse_hostile("sign-flip:1", 10, 0)), truth)
     assert torch.equal(probed(parse_hostile("random:1", 10, 0)), truth)
     assert not torch.equal(probed(parse_hostile("label-flip:1", 10, 0)), truth)
@@ -173,7 +173,7 @@ def test_the_seed_says_who_is_hostile_and_the_attack_does_not():
     groups = {text: parse_hostile(text, 50, 3).clients for text in ATTACKS}
     assert len(set(groups.values())) == 1
     assert parse_hostile(ATTACKS[0], 50, 4).clients != groups[ATTACKS[0]]
-    assert parse_hostile("none", 50, 3) == Hostile() == NOBODY
+    assert parse_hostile("none", 50, 3) == Hostile() == HARMLESS
 
 
 @pytest.mark.parametrize(

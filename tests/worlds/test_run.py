@@ -13,7 +13,7 @@ from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
 from paceline.runs.driver import drive, make_executor
-from paceline.runs.experiment import plan
+from paceline.runs.experiment import make_experiment
 from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
 
@@ -101,12 +101,12 @@ def test_an_algorithm_with_one_server_ends_when_it_fails(name):
 )
 def test_failures_of_what_is_not_there_are_refused(names, failures, said):
     with pytest.raises(SettingError, match=said):
-        plan(names, overrides=[f"fleet.failures={failures}"])
+        make_experiment(names, overrides=[f"fleet.failures={failures}"])
 
 
 def test_one_of_several_compared_may_have_what_fails():
-    plan(["fedavg", "p-fedavg"], overrides=["fleet.failures=server:5@60+link:1-2@5"])
-    plan(["p-fedavg"], overrides=["p-fedavg.topology=random:9,0.5", "fleet.failures=link:1-9@5"])
+    make_experiment(["fedavg", "p-fedavg"], overrides=["fleet.failures=server:5@60+link:1-2@5"])
+    make_experiment(["p-fedavg"], overrides=["p-fedavg.topology=random:9,0.5", "fleet.failures=link:1-9@5"])
 
 
 # -- what is held -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from paceline.errors import CostError, Deadlock, SettingError
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
-from paceline.ledger.spans import NOBODY
+from paceline.ledger.spans import NO_SITE
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
@@ -37,7 +37,7 @@ def test_a_visit_is_five_spans():
     assert spans(world, "site", "kind", "start", "end", "bytes", "peer") == [
         (-1, "send", 0.0, 1.0, size, 0),
         (0, "receive", 0.0, 1.0, size, -1),
-        (0, "train", 1.0, 4.0, 0.0, NOBODY),
+        (0, "train", 1.0, 4.0, 0.0, NO_SITE),
         (0, "send", 4.0, 5.0, size, -1),
         (-1, "receive", 4.0, 5.0, size, 0),
     ]
@@ -58,8 +58,8 @@ def test_a_client_computes_one_thing_at_a_time_and_queues_the_rest():
 
     assert play(world, main()) == 4.0
     assert spans(world, "kind", "start", "end", "peer") == [
-        ("train", 0.0, 2.0, NOBODY),
-        ("train", 2.0, 4.0, NOBODY),
+        ("train", 0.0, 2.0, NO_SITE),
+        ("train", 2.0, 4.0, NO_SITE),
     ]
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 from torch import Tensor
 
 from paceline.algorithms.base import Model, World, apply, mean, require
+from paceline.config import bounded, check_bounds
 from paceline.learn.aggregation import Screening, average, krum, median, screen, screened_mean, trimmed
 from paceline.learn.distillation import Distillation, distil
 from paceline.learn.flops import TRAINING_PASSES
@@ -33,21 +34,18 @@ class Aggregation:
     rule: Literal["mean", "median", "trimmed", "krum", "screen", "distil"] = "mean"
     """Plain mean; coordinate-wise median; coordinate-wise mean without the extremes; the update closest to its
     neighbours; the mean of those that do no harm on public data; one model that learns there what all of them say."""
-    trim: float = 0.2
+    trim: float = bounded(0.2, least=0, below=0.5)
     """Share of the updates left out at each end of every coordinate (trimmed)."""
-    hostile: float = 0.2
+    hostile: float = bounded(0.2, least=0, below=0.5)
     """Share of the updates taken to be hostile (krum): f is the whole part of share times updates."""
-    picks: int = 1
+    picks: int = bounded(1, least=1)
     """How many updates Krum averages; more than 1 is multi-Krum, at most all but the f hostile ones."""
     screening: Screening = field(default_factory=Screening)
     distillation: Distillation = field(default_factory=Distillation)
 
     def __post_init__(self) -> None:
         require(self.rule in RULES, f"aggregation.rule is {self.rule!r}; wanted one of {', '.join(RULES)}")
-        for name in ("trim", "hostile"):
-            value = getattr(self, name)
-            require(0 <= value < 0.5, f"aggregation.{name} is {value}; it must be 0 or more, and below 0.5")
-        require(self.picks >= 1, f"aggregation.picks is {self.picks}; it must be 1 or more")
+        check_bounds(self, "aggregation.")
 
     @property
     def needs_public(self) -> bool:

@@ -18,13 +18,13 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
     count_rejected,
     deserted,
     require,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
-from paceline.ledger import NOBODY
+from paceline.ledger import NO_SITE
 
 STALENESS = ("none", "polynomial", "constant")
 
@@ -41,7 +41,7 @@ class Upload(NamedTuple):
 class APFL:
     """Every device at its own pace, the server too."""
 
-    rounds: int = 500
+    rounds: int = bounded(500, least=1)
     """Aggregations."""
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
@@ -50,7 +50,7 @@ class APFL:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         staleness_weight(self.staleness, 1)
 
     def traits(self, clients: int) -> Traits:
@@ -94,7 +94,7 @@ class APFL:
         """NI-7: take all that is pending, work on it, publish; the divisor is the number of devices."""
         while True:
             if not buffer.pending:
-                await world.wait(world.server, buffer.arrival(), NOBODY)
+                await world.wait(world.server, buffer.arrival(), NO_SITE)
             await world.settled()  # what arrives at the same instant is aggregated together
             uploads = buffer.take()
             late = [buffer.clock - upload.clock for upload in uploads]
@@ -106,7 +106,7 @@ class APFL:
             ]
             rejected = count_rejected(world, [upload.device for upload in uploads])
             centre = self.aggregation.centre(world, buffer.model, weighted, rejected)
-            newest = combine([(1.0, buffer.model), (len(uploads) / len(world.clients), centre)])
+            newest = buffer.model + len(uploads) / len(world.clients) * centre
             flops = self.aggregation.flops(world, buffer.model, len(uploads))
             buffer.publish(await world.work(world.server, flops, newest), uploads)
 

@@ -7,9 +7,9 @@ the *round*; learning-rate schedules and the ledger go by it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from paceline.algorithms.world import World
 from paceline.errors import Deserted, Dropped, SettingError
@@ -24,7 +24,9 @@ from paceline.learn.graph import (
     combine,
     encoded,
     mean,
+    once,
     packed,
+    total,
 )
 from paceline.learn.job import Score, Spread
 from paceline.learn.recipe import LocalSGD
@@ -33,6 +35,7 @@ from paceline.seeds import Address
 
 __all__ = [
     "Algorithm",
+    "Assumption",
     "Comparison",
     "Dropped",
     "LocalReadings",
@@ -48,13 +51,22 @@ __all__ = [
     "combine",
     "Traits",
     "Event",
+    "came_back",
+    "comes",
     "count_rejected",
     "encoded",
     "mean",
+    "once",
     "packed",
     "somebody",
+    "those",
+    "total",
+    "unless_dropped",
     "visit",
 ]
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,16 @@ class Progress:
 
 
 AbsenceWord = Literal["skip", "wait"]
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What a dry run takes for granted instead of learning it."""
+
+    text: str
+    """In words, with the settings that choose something else."""
+    settings: Mapping[str, Any]
+    """The algorithm's own settings that come to this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,34 +113,78 @@ class Traits:
     """Whether it can go on when a server has failed; if not, a failure of the first one ends the run."""
     mixes_architectures: bool = False
     """Whether its clients may have different architectures."""
+    paced_by_rounds: bool = False
+    """Whether something in it (a cosine over the run) depends on how many rounds there are."""
     needs_public: bool = False
     """Whether its server needs samples of its own."""
-    observes: str = ""
-    """Where the schedule depends on something learned: how to do without, for a dry run."""
+    assumption: Assumption | None = None
+    """Where the schedule depends on something learned: what a dry run, which learns nothing, takes for granted."""
 
 
 class Algorithm(Protocol):
-    """A frozen dataclass of settings and one coroutine."""
+    """A frozen dataclass of settings and one coroutine.
+
+    A class of your own that is derived from this one needs only ``run``, and the settings ``rounds`` and ``local``.
+    """
 
     def check(self, clients: int) -> None:
-        """Refuse impossible settings before any work starts."""
-        ...
+        """Refuse impossible settings before any work starts; unless a class says otherwise, all are possible."""
+        return
 
     def traits(self, clients: int) -> Traits:
-        """What must be known of it before it runs with so many clients."""
-        ...
+        """What must be known of it before it runs with so many clients.
+
+        Unless a class says otherwise: its own ``rounds`` and ``local``, and who is away is left out.
+        """
+        rounds, local = getattr(self, "rounds", None), getattr(self, "local", None)
+        if not isinstance(rounds, int) or not isinstance(local, LocalSGD):
+            raise SettingError(
+                f"{type(self).__name__} has no settings `rounds: int` and `local: LocalSGD`; give it both, or a"
+                " method traits(clients) that says them"
+            )
+        return Traits(rounds=rounds, local=local, absence="skip")
 
     def run(self, world: World) -> AsyncIterator[Progress]:
         """Learn; see the module's text."""
         ...
 
 
+async def came_back(world: World, branches: Mapping[K, Coroutine[Any, Any, T | None]]) -> dict[K, T]:
+    """Run branches side by side, wait for all at a barrier, and return what those brought that came back.
+
+    Each branch has a name, as a rule its client. Whose branch drops out is not in the answer, and neither is one that
+    has nothing to bring (None); the others stay in their order.
+    """
+    answers = await world.gather(unless_dropped(branch) for branch in branches.values())
+    return those(branches, answers)
+
+
+async def unless_dropped(branch: Awaitable[T]) -> T | None:
+    """Return what a branch brings, or None if it drops out: for branches that no barrier of all ends."""
+    try:
+        return await branch
+    except Dropped:
+        return None
+
+
+def those(names: Iterable[K], answers: Iterable[T | None]) -> dict[K, T]:
+    """Return the answers that there are, by name and in the order of the names."""
+    return {name: answer for name, answer in zip(names, answers, strict=True) if answer is not None}
+
+
+async def comes(world: World, clients: Sequence[int]) -> bool:
+    """Wait until one of these clients can be reached; False if none ever will be."""
+    try:
+        await world.presence.reach(clients)
+    except Dropped:
+        return False
+    return True
+
+
 async def somebody(world: World, done: int, rounds: int) -> None:
     """Wait until any client is there; where all have left for good, the run ends and says so."""
-    try:
-        await world.presence.reach(world.clients)
-    except Dropped:
-        raise deserted(world, done, rounds) from None
+    if not await comes(world, world.clients):
+        raise deserted(world, done, rounds)
 
 
 def deserted(world: World, done: int, rounds: int) -> Deserted:
@@ -127,7 +193,16 @@ def deserted(world: World, done: int, rounds: int) -> Deserted:
 
 
 async def visit(world: World, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
-    """The server (the first unless said) sends, the client trains, the client sends back."""
+    """The server (the first unless said) sends, the client trains, the client sends back.
+
+    >>> import paceline
+    >>> class Once(paceline.Algorithm):
+    ...     rounds, local = 1, paceline.LocalSGD()
+    ...     async def run(self, world):
+    ...         yield paceline.Progress(await visit(world, 0, world.initial_model(), self.local))
+    >>> paceline.dry(Once(), {"times": "constant:3", "jitter": 0}, clients=1).seconds
+    3.0
+    """
     home = world.server if server is None else server
     received = await world.send(model, home, client)
     trained = await world.train(client, received, recipe)
@@ -138,6 +213,16 @@ def draw_clients(world: World, count: int, *path: Address, among: Sequence[int] 
     """Clients drawn uniformly without replacement among those online, as far as there are enough; then also others.
 
     By rejection: the cost does not grow with the number of clients.
+
+    >>> import paceline
+    >>> class Some(paceline.Algorithm):
+    ...     rounds, local = 1, paceline.LocalSGD()
+    ...     async def run(self, world):
+    ...         chosen = draw_clients(world, 3, "who")
+    ...         assert len(set(chosen)) == 3
+    ...         yield paceline.Progress(world.initial_model())
+    >>> len(paceline.dry(Some(), clients=10).times)
+    1
     """
     rng = world.stream(*path)
     clients = world.clients if among is None else among

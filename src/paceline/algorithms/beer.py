@@ -30,13 +30,15 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
     encoded,
+    once,
     require,
     somebody,
+    total,
 )
 from paceline.algorithms.gossip import Neighbours, draw_keys, heard_by, metropolis_shares, rival_recipe
 from paceline.algorithms.neighbourhoods import Neighbourhoods
+from paceline.config import bounded, check_bounds
 from paceline.learn.codecs import Gsgd, Top
 from paceline.learn.recipe import LocalSGD
 
@@ -75,21 +77,21 @@ class Tracks:
 class BEER:
     """All clients on a fixed, undirected graph."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     graph: str = "circulant"
     """Who is linked: ``circulant`` (the ``degree`` nearest numbers, as in DA-DPFL's code), ``ring``, ``complete``, or
     any graph of as many nodes as there are clients: ``torus:10x10``, ``regular:100,4``, a file."""
-    degree: int = 10
+    degree: int = bounded(10, least=2)
     """Links of each client of a circulant; all others where there are not so many."""
-    gamma: float = 0.05
+    gamma: float = bounded(0.05, above=0, most=1)
     """The step of mixing: the coarser the compression, the smaller it must be. On quadratics 0.3 diverged where the
     damping tau of gsgd was 11, and 0.1 where it was 27, as for a ResNet-18 at 8 bits; 0.05 did not. For some
     thousand weights tau is 1.1, and larger steps agree faster. DA-DPFL's script has 0.01."""
     compressor: Literal["gsgd", "top", "none"] = "gsgd"
     """``gsgd``: random rounding to multiples of a part of the norm, damped; ``top``: the largest numbers."""
-    bits: int = 8
+    bits: int = bounded(8, least=2, most=16)
     """Of a number, for gsgd: two vectors of 8 bits are half a dense model. DA-DPFL's script has 9."""
-    share: float = 0.125
+    share: float = bounded(0.125, above=0, most=1)
     """Of numbers that ``top`` keeps; each costs 8 bytes, its value and its place."""
     gradients: Literal["batch", "full"] = "batch"
     """Of ``local.steps`` batches, or of all the client's data. Of several batches it is the sum along the way, the
@@ -99,11 +101,7 @@ class BEER:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
-        require(0 < self.gamma <= 1, f"gamma is {self.gamma}; wanted a number above 0 and at most 1")
-        require(2 <= self.bits <= 16, f"bits is {self.bits}; wanted 2 to 16")
-        require(0 < self.share <= 1, f"share is {self.share}; wanted a share above 0 and at most 1")
-        require(self.degree >= 2, f"degree is {self.degree}; wanted 2 or more")
+        check_bounds(self)
         require(
             self.local.momentum == 0,
             f"local.momentum is {self.local.momentum}, but the tracker needs plain gradients; set it to 0",
@@ -176,9 +174,9 @@ class BEER:
                     gone.add(client)
                 return
             row = rows[client]
-            change = [(1.0, gradient), (-1.0, old.gradients[client])]
-            v = combine([(1.0, old.trackers[client]), *self.pull(client, row, old, "tracker"), *change])
-            x = combine([(1.0, old.models[client]), *self.pull(client, row, old, "model"), (-rate, v)])
+            news_of_gradient = [gradient, -old.gradients[client]]
+            v = total([old.trackers[client], *self.pull(client, row, old, "tracker"), *news_of_gradient])
+            x = total([old.models[client], *self.pull(client, row, old, "model"), -rate * v])
             h, g = old.estimates[client]
             news = [self.compressed(x - h, ~keys[client]), self.compressed(v - g, keys[client])]
             new.trackers[client], new.models[client], new.gradients[client] = v, x, gradient
@@ -220,20 +218,20 @@ class BEER:
 
     def pull(
         self, own: int, row: dict[int, float], old: Tracks, which: Literal["model", "tracker"]
-    ) -> Iterable[tuple[float, Model]]:
+    ) -> Iterable[Model]:
         """gamma times the weighted differences from the neighbours' estimates, as terms of a sum."""
-        others = sorted(k for k in row if k != own)
-        terms = [(self.gamma * row[k], getattr(old.known[own, k], which)) for k in others]
-        return [*terms, (-sum(weight for weight, _ in terms), getattr(old.estimates[own], which))]
+        weights = {k: self.gamma * row[k] for k in sorted(row) if k != own}
+        terms = [weight * getattr(old.known[own, k], which) for k, weight in weights.items()]
+        return [*terms, -sum(weights.values()) * getattr(old.estimates[own], which)]
 
     async def gradient(self, world: World, client: int, model: Model) -> Model:
         """A client's gradient."""
         if self.gradients == "batch":
             recipe = self.unit
             trained = await world.train(client, model, recipe)
-            return combine([(1.0 / recipe.lr, model), (-1.0 / recipe.lr, trained)])
+            return once(1.0 / recipe.lr * (model - trained))
         full = await world.learning.probe(client, model, self.local)
-        return combine([(1.0, full), (self.local.weight_decay, model)])
+        return full + self.local.weight_decay * model
 
     @cached_property
     def unit(self) -> LocalSGD:

@@ -17,9 +17,7 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
     encoded,
-    require,
     somebody,
 )
 from paceline.algorithms.gossip import (
@@ -32,6 +30,7 @@ from paceline.algorithms.gossip import (
     train_and_meet,
 )
 from paceline.algorithms.neighbourhoods import Neighbourhoods
+from paceline.config import bounded, check_bounds
 from paceline.learn.codecs import Rounded
 from paceline.learn.recipe import LocalSGD
 
@@ -40,10 +39,10 @@ from paceline.learn.recipe import LocalSGD
 class DFedAvgM:
     """All clients in every round, each with its neighbours of that round."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
     """Equal weights where they are random and in one direction; Metropolis's on a fixed graph."""
-    bits: int | None = 16
+    bits: int | None = bounded(16, least=2, most=16, none="for whole models")
     """Bits of every number of a difference (Algorithm 2); 16 halves the traffic, as in DA-DPFL's comparison, whose
     code sends half-precision floats. None: whole models (Algorithm 1)."""
     rounding: Literal["stochastic", "nearest"] = "stochastic"
@@ -55,11 +54,7 @@ class DFedAvgM:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
-        require(
-            self.bits is None or 2 <= self.bits <= 16,
-            f"bits is {self.bits}; wanted 2 to 16, or none for whole models",
-        )
+        check_bounds(self)
         self.neighbours.check(clients)
 
     def traits(self, clients: int) -> Traits:
@@ -96,7 +91,7 @@ class DFedAvgM:
                 after[client] = average
             else:
                 base = models[client] if self.base == "start" else met.trained[client]
-                after[client] = combine([(1.0, base), (1.0, average)])
+                after[client] = base + average
         return after
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.base import Progress, Traits, World, require, somebody
+from paceline.algorithms.base import Progress, Traits, World, somebody
 from paceline.algorithms.dfedavgm import shares
 from paceline.algorithms.gossip import mixed, rival_recipe, train_and_meet
 from paceline.algorithms.neighbourhoods import Neighbourhoods
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -21,7 +22,7 @@ from paceline.learn.recipe import LocalSGD
 class DFedSAM:
     """All clients in every round, each with its neighbours of that round."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     neighbours: Neighbourhoods = field(default_factory=Neighbourhoods)
     """Equal weights where they are random and in one direction; Metropolis's on a fixed graph."""
     local: LocalSGD = field(default_factory=lambda: rival_recipe(momentum=0.9, sam=0.01))
@@ -29,7 +30,7 @@ class DFedSAM:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         self.neighbours.check(clients)
 
     def traits(self, clients: int) -> Traits:

@@ -6,22 +6,24 @@ puts it in the place of its own contribution: w <- w + (mean update - own update
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
-    Dropped,
     Model,
     Progress,
     Traits,
     World,
-    combine,
+    came_back,
     count_rejected,
-    require,
+    once,
     somebody,
+    those,
+    unless_dropped,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -29,7 +31,7 @@ from paceline.learn.recipe import LocalSGD
 class DGA:
     """Extra local training during communication, with correction."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
     extra: bool = True
@@ -37,7 +39,7 @@ class DGA:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
 
     def traits(self, clients: int) -> Traits:
         """The average is of all devices."""
@@ -53,75 +55,63 @@ class DGA:
         ahead: dict[int, Model] = {}
         for done in range(self.rounds):
             await somebody(world, done, self.rounds)
-            begin = [self.train(world, device, model, held, ahead.get(device)) for device in world.clients]
-            trained = dict(zip(world.clients, await world.gather(begin), strict=True))
-            there = {device: own for device, own in trained.items() if own is not None}
+            there = await came_back(
+                world,
+                {device: self.train(world, device, model, held, ahead.get(device)) for device in world.clients},
+            )
             # From here on transfers, server and extra training run side by side.
-            starts = {device: combine([(1.0, held[device]), (1.0, own)]) for device, own in there.items()}
-            branches: list[Any] = [self.exchange(world, model, there, held)]
+            starts = {device: held[device] + own for device, own in there.items()}
+            branches: list[Any] = [self.exchange(world, model, there)]
             if self.extra:
-                branches += [self.go_on(world, device, start) for device, start in starts.items()]
-            model, *further = await world.gather(branches)
-            ahead = {device: one for device, one in zip(there, further, strict=False) if one is not None}
+                branches += [unless_dropped(self.go_on(world, device, start)) for device, start in starts.items()]
+            (model, held), *further = await world.gather(branches)
+            ahead = those(there, further) if self.extra else {}
             yield Progress(model, {"uploads": len(there)})
 
     async def train(
         self, world: World, device: int, model: Model, held: dict[int, Model], ahead: Model | None
-    ) -> Model | None:
+    ) -> Model:
         """From the corrected model, w = server's model + own extra steps; all own movement since the last upload.
 
         A device that missed the last average gets it first, and its extra steps are lost.
         """
-        try:
-            if device not in held:
-                held[device], ahead = await world.send(model, world.server, device), None
-            base = held[device]
-            start = base if ahead is None else combine([(1.0, base), (1.0, ahead)])
-            return combine([(1.0, await world.train(device, start, self.local)), (-1.0, base)])
-        except Dropped:
-            return None
+        if device not in held:
+            held[device], ahead = await world.send(model, world.server, device), None
+        base = held[device]
+        start = base if ahead is None else base + ahead
+        return once(await world.train(device, start, self.local) - base)
 
-    async def exchange(self, world: World, model: Model, updates: dict[int, Model], held: dict[int, Model]) -> Model:
-        """All updates up, the server's work, the average down."""
-        sent = await self.all_of(world, [self.upload(world, device, update) for device, update in updates.items()])
-        arrived = {device: one for device, one in zip(updates, sent, strict=True) if one is not None}
+    async def exchange(
+        self, world: World, model: Model, updates: Mapping[int, Model]
+    ) -> tuple[Model, dict[int, Model]]:
+        """All updates up, the server's work, the average down: the average, and as each device has it.
+
+        A device that was left out, or misses the average, has none: it has no right to go on from the old one.
+        """
+        arrived = await self.all_of(
+            world, {device: world.send(update, device, world.server) for device, update in updates.items()}
+        )
         flops = self.aggregation.flops(world, model, len(arrived))
         for _ in arrived:  # each is added to the model that it was measured from
             world.log.count("staleness", 0)
         if arrived:
             updates_in = [*arrived.values()]
             centre = self.aggregation.centre(world, model, updates_in, count_rejected(world, [*arrived]))
-            model = combine([(1.0, model), (len(arrived) / len(world.clients), centre)])
+            model = model + len(arrived) / len(world.clients) * centre
         model = await world.work(world.server, flops, model)
-        for device in held.keys() - updates.keys():  # it was left out, and misses the average
-            del held[device]
-        await self.all_of(world, [self.download(world, device, model, held) for device in updates])
-        return model
+        held = await self.all_of(world, {device: world.send(model, world.server, device) for device in updates})
+        return model, held
 
-    async def all_of(self, world: World, transfers: list[Coroutine[Any, Any, Any]]) -> list[Any]:
-        """Transfers side by side. Devices that train on meanwhile wait for none of them: no barrier is booked."""
+    async def all_of(self, world: World, transfers: Mapping[int, Coroutine[Any, Any, Model]]) -> dict[int, Model]:
+        """Transfers side by side; those that arrived.
+
+        Devices that train on meanwhile wait for none of them: no barrier is booked.
+        """
         if not self.extra:
-            return await world.gather(transfers)
-        tasks = [world.spawn(transfer) for transfer in transfers]
-        return [await task for task in tasks]
+            return await came_back(world, transfers)
+        tasks = [world.spawn(unless_dropped(transfer)) for transfer in transfers.values()]
+        return those(transfers, [await task for task in tasks])
 
-    async def upload(self, world: World, device: int, update: Model) -> Model | None:
-        """The update, unless its device is gone."""
-        try:
-            return await world.send(update, device, world.server)
-        except Dropped:
-            return None
-
-    async def download(self, world: World, device: int, model: Model, held: dict[int, Model]) -> None:
-        """The average; a device that misses it has no right to go on from the old one."""
-        try:
-            held[device] = await world.send(model, world.server, device)
-        except Dropped:
-            held.pop(device, None)
-
-    async def go_on(self, world: World, device: int, model: Model) -> Model | None:
+    async def go_on(self, world: World, device: int, model: Model) -> Model:
         """One more visit meanwhile: the movement it makes."""
-        try:
-            return combine([(1.0, await world.train(device, model, self.local)), (-1.0, model)])
-        except Dropped:
-            return None
+        return once(await world.train(device, model, self.local) - model)

@@ -11,17 +11,18 @@ from dataclasses import dataclass, field, replace
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
-    Dropped,
     Model,
     Progress,
     Traits,
     World,
+    came_back,
     draw_clients,
     mean,
     require,
     somebody,
 )
 from paceline.algorithms.gossip import rival_recipe
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -29,7 +30,7 @@ from paceline.learn.recipe import LocalSGD
 class Ditto:
     """A server, some clients a round, and a personal model for each."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     participants: int = 10
     """Clients drawn in a round."""
     local: LocalSGD = field(default_factory=lambda: rival_recipe(epochs=3))
@@ -40,7 +41,7 @@ class Ditto:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         require(
             1 <= self.participants <= clients,
             f"participants is {self.participants}; with {clients} clients wanted 1 to {clients}",
@@ -57,18 +58,14 @@ class Ditto:
         for round in range(self.rounds):
             await somebody(world, round, self.rounds)
             drawn = draw_clients(world, self.participants, "ditto", "draw", round)
-            answers = await world.gather(self.visit(world, client, model, personal) for client in drawn)
-            uploads = [answer for answer in answers if answer is not None]
+            uploads = await came_back(world, {client: self.visit(world, client, model, personal) for client in drawn})
             flops = Aggregation().flops(world, model, len(uploads))
-            model = await world.work(world.server, flops, mean(uploads) if uploads else model)
+            model = await world.work(world.server, flops, mean([*uploads.values()]) if uploads else model)
             yield Progress(list(personal), {"uploads": len(uploads)}, {"global": model})
 
-    async def visit(self, world: World, client: int, model: Model, personal: list[Model]) -> Model | None:
-        """Both trainings, one after the other; a client that leaves is not waited for."""
-        try:
-            received = await world.send(model, world.server, client)
-            trained = await world.train(client, received, self.local)
-            personal[client] = await world.train(client, personal[client], self.personal, anchor=received)
-            return await world.send(trained, client, world.server)
-        except Dropped:
-            return None
+    async def visit(self, world: World, client: int, model: Model, personal: list[Model]) -> Model:
+        """Both trainings, one after the other."""
+        received = await world.send(model, world.server, client)
+        trained = await world.train(client, received, self.local)
+        personal[client] = await world.train(client, personal[client], self.personal, anchor=received)
+        return await world.send(trained, client, world.server)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.base import Dropped, Model, Progress, Traits, World, deserted, mean, require
+from paceline.algorithms.base import Dropped, Model, Progress, Traits, World, comes, deserted, mean, require
 from paceline.algorithms.overlay import Overlay
+from paceline.config import bounded, check_bounds
 from paceline.errors import SettingError, nearest
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph
@@ -21,7 +22,7 @@ from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_grap
 class DPSGD:
     """All clients on a graph."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     topology: str = "ring"
     """The graph of the clients: ``ring``, ``complete``, ``star``, ``tree``, or with numbers, which must give as many
     nodes as there are clients: ``torus:10x10``, ``regular:100,4``, a file."""
@@ -31,7 +32,7 @@ class DPSGD:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         if self.weights not in WEIGHTINGS:
             raise SettingError(f"weights is {self.weights!r}; {nearest(self.weights, WEIGHTINGS)}")
         nodes = self.graph(clients, 0).nodes
@@ -81,9 +82,7 @@ class DPSGD:
     async def back(self, world: World, overlay: Overlay, client: int) -> bool:
         """The others go on without a client until it is back, in the round that they have come to by then."""
         overlay.step_out(client)
-        try:
-            await world.presence.reach([client])
-        except Dropped:
-            return False
-        overlay.step_in(client)
-        return True
+        there = await comes(world, [client])
+        if there:
+            overlay.step_in(client)
+        return there

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from paceline.algorithms.base import Progress, Traits, World, combine, require
+from paceline.algorithms.base import Progress, Traits, World, require
 from paceline.algorithms.pool import check_pool, start_pool
+from paceline.config import bounded, check_bounds
 from paceline.errors import nearest
 from paceline.learn.recipe import LocalSGD
 
@@ -16,11 +17,11 @@ from paceline.learn.recipe import LocalSGD
 class FedAsync:
     """Every arrival is mixed into the server model at once, the staler the less."""
 
-    rounds: int = 2000
+    rounds: int = bounded(2000, least=1)
     """Server updates, one per arrival."""
     concurrency: int = 20
     """Clients at work at any time."""
-    mixing: float = 0.6
+    mixing: float = bounded(0.6, above=0, most=1)
     """The paper's α."""
     staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"
     a: float = 0.5
@@ -32,8 +33,8 @@ class FedAsync:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        check_pool(self.rounds, self.concurrency, clients)
-        require(0 < self.mixing <= 1, f"mixing is {self.mixing}; it must be above 0 and at most 1")
+        check_bounds(self)
+        check_pool(self.concurrency, clients)
         known = ("constant", "polynomial", "hinge")
         require(self.staleness in known, f"staleness is {self.staleness!r}; {nearest(self.staleness, known)}")
 
@@ -49,7 +50,7 @@ class FedAsync:
             staleness = server.version - update.version
             world.log.count("staleness", staleness)
             alpha = self.mixing * self.weight(staleness)
-            server.replace(combine([(1.0 - alpha, server.model), (alpha, update.trained)]))
+            server.replace((1.0 - alpha) * server.model + alpha * update.trained)
             yield Progress(server.model, {"staleness": staleness})
 
     def weight(self, staleness: int) -> float:

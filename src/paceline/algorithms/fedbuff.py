@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.base import Progress, Traits, World, combine, require
+from paceline.algorithms.base import Progress, Traits, World, total
 from paceline.algorithms.pool import check_pool, start_pool
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -14,19 +15,19 @@ from paceline.learn.recipe import LocalSGD
 class FedBuff:
     """A fixed number of clients is always at work; every ``buffer`` updates make a new server model."""
 
-    rounds: int = 200
+    rounds: int = bounded(200, least=1)
     """Server updates."""
     concurrency: int = 20
     """Clients at work at any time (the paper's Mc)."""
-    buffer: int = 10
+    buffer: int = bounded(10, least=1)
     """Updates per server update (the paper's K)."""
     server_lr: float = 1.0
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        check_pool(self.rounds, self.concurrency, clients)
-        require(self.buffer >= 1, f"buffer is {self.buffer}; it must be 1 or more")
+        check_bounds(self)
+        check_pool(self.concurrency, clients)
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is replaced."""
@@ -44,7 +45,7 @@ class FedBuff:
                 (update.trained - update.start) * (self.server_lr * weight(late) / self.buffer)
                 for update, late in zip(updates, staleness, strict=True)
             ]
-            server.replace(combine([(1.0, server.model), *((1.0, move) for move in moves)]))
+            server.replace(total([server.model, *moves]))
             yield Progress(server.model, {"staleness": sum(staleness) / self.buffer})
 
 

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 
 from paceline.algorithms.aggregate import distillation_flops, distilled
 from paceline.algorithms.base import (
-    Dropped,
     Model,
     Progress,
     Traits,
     World,
+    came_back,
     draw_clients,
     mean,
     require,
     somebody,
     visit,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.distillation import Distillation
 from paceline.learn.recipe import LocalSGD
 
@@ -31,7 +32,7 @@ from paceline.learn.recipe import LocalSGD
 class FedDF:
     """One student of every architecture, taught by all."""
 
-    rounds: int = 30
+    rounds: int = bounded(30, least=1)
     participants: int = 20
     """Clients a round."""
     local: LocalSGD = field(default_factory=LocalSGD)
@@ -51,7 +52,7 @@ class FedDF:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         require(
             1 <= self.participants <= clients,
             f"participants is {self.participants} but there are {clients} clients; lower it or raise `clients`",
@@ -63,22 +64,15 @@ class FedDF:
         for r in range(self.rounds):
             await somebody(world, r, self.rounds)
             chosen = draw_clients(world, self.participants, "cohort", r)
-            arrived = await world.gather(
-                self.upload(world, client, students[world.learning.kind(client)]) for client in chosen
+            kinds = {client: world.learning.kind(client) for client in chosen}
+            arrived = await came_back(
+                world, {client: visit(world, client, students[kind], self.local) for client, kind in kinds.items()}
             )
-            kinds = map(world.learning.kind, chosen)
-            uploads = [(kind, model) for kind, model in zip(kinds, arrived, strict=True) if model is not None]
+            uploads = [(kinds[client], model) for client, model in arrived.items()]
             if uploads:
                 students = [await self.student(world, kind, old, uploads) for kind, old in enumerate(students)]
             others = {f"{k + 1}_{student.space.name}": student for k, student in enumerate(students[1:], start=1)}
             yield Progress(students[0], {"uploads": len(uploads)}, others)
-
-    async def upload(self, world: World, client: int, model: Model) -> Model | None:
-        """A client's model, unless it drops out."""
-        try:
-            return await visit(world, client, model, self.local)
-        except Dropped:
-            return None
 
     async def student(self, world: World, kind: int, old: Model, uploads: list[tuple[int, Model]]) -> Model:
         """The average of its own kind (or the old one, if nobody of it came), taught by all."""

@@ -23,19 +23,20 @@ from torch import Tensor
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
-    Dropped,
     Model,
     Progress,
     Traits,
     World,
     apply,
     by_rows,
+    came_back,
     draw_clients,
     require,
     somebody,
 )
-from paceline.algorithms.gossip import noise, rival_recipe
+from paceline.algorithms.gossip import draws, rival_recipe
 from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, masked
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import cosine_fraction, counts, rigl
@@ -54,21 +55,21 @@ class Update(NamedTuple):
 class FedDST:
     """A server, some clients a round, one sparse model."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     participants: int = 10
     """Clients drawn in a round."""
-    sparsity: float = 0.5
+    sparsity: float = bounded(0.5, least=0, below=1)
     """The share of zeros, from the start to the end."""
     spread: Spread = "erk"
-    interval: int = 10
+    interval: int = bounded(10, least=1)
     """Rounds from one readjustment to the next (1, 5, 10 or 20 in DA-DPFL's comparison), beginning with the second
     round; 1 is every round, the first too. Both as in the authors' code."""
-    fraction: float = 0.5
+    fraction: float = bounded(0.5, least=0, most=1)
     """The share of active weights that a readjustment moves at first. 0.5 is the default of the authors' code, which
     moves as many every time; their command for CIFAR-10 has 0.01. That it falls to 0 by a cosine is ours."""
-    last: int | None = None
+    last: int | None = bounded(None, least=1, none="for half of all")
     """The round in which it comes to 0, and from which on nothing moves; half of all rounds unless given."""
-    before: int | None = None
+    before: int | None = bounded(None, least=1, none="for all")
     """Epochs before a readjustment; the rest of ``local.epochs`` then trains what has grown. All unless given, as in
     the authors' code: grown weights are 0 when the server looks, and take the places that all have dropped; those
     that most clients have grown come first."""
@@ -78,21 +79,15 @@ class FedDST:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        for name in ("rounds", "interval"):
-            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
-        for name in ("last", "before"):
-            given = getattr(self, name)
-            require(given is None or given >= 1, f"{name} is {given}; wanted 1 or more, or none")
+        check_bounds(self)
         require(
             1 <= self.participants <= clients,
             f"participants is {self.participants}; with {clients} clients wanted 1 to {clients}",
         )
-        require(0 <= self.sparsity < 1, f"sparsity is {self.sparsity}; wanted a share of zeros from 0 to below 1")
-        require(0 <= self.fraction <= 1, f"fraction is {self.fraction}; wanted a share from 0 to 1")
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is not waited for."""
-        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", paced_by_rounds=self.last is None)
 
     def moved(self, round: int) -> float:
         """The share of weights that this round moves; 0 in most."""
@@ -112,8 +107,10 @@ class FedDST:
             await somebody(world, round, self.rounds)
             drawn = draw_clients(world, self.participants, "feddst", "draw", round)
             share = self.moved(round)
-            answers = await world.gather(self.visit(world, swarm, client, peer, share, known) for client in drawn)
-            updates = [answer for answer in answers if answer is not None]
+            came = await came_back(
+                world, {client: self.visit(world, swarm, client, peer, share, known) for client in drawn}
+            )
+            updates = [*came.values()]
             flops = self.server_flops(world, peer, len(updates), moved=share > 0)
             if updates:
                 ties = int(world.stream("feddst", "ties", round).integers(2**63)) if share else None
@@ -136,21 +133,18 @@ class FedDST:
         peer: Peer,
         share: float,
         known: dict[int, tuple[int, Model]],
-    ) -> Update | None:
-        """Download, train, upload; masks travel where they are news. A client that leaves is not waited for."""
+    ) -> Update:
+        """Download, train, upload; masks travel where they are news."""
         version, mask = known.get(client, (-1, None))
         there = mask if version == peer.version else None
         down = swarm.parcel(peer.weights, peer.mask, peer.counts, there)
-        try:
-            *masks, start = await world.send_all(down, world.server, client)
-            known[client] = peer.version, masks[0] if masks else there or peer.mask
-            here = replace(peer, weights=start, mask=known[client][1])
-            weights, mask = await self.train(world, swarm, client, here, share)
-            up = swarm.parcel(weights, mask, peer.counts, None if share else peer.mask)
-            *masks, arrived = await world.send_all(up, client, world.server)
-            return Update(arrived, masks[0] if masks else peer.mask, world.samples(client))
-        except Dropped:
-            return None
+        *masks, start = await world.send_all(down, world.server, client)
+        known[client] = peer.version, masks[0] if masks else there or peer.mask
+        here = replace(peer, weights=start, mask=known[client][1])
+        weights, mask = await self.train(world, swarm, client, here, share)
+        up = swarm.parcel(weights, mask, peer.counts, None if share else peer.mask)
+        *masks, arrived = await world.send_all(up, client, world.server)
+        return Update(arrived, masks[0] if masks else peer.mask, world.samples(client))
 
     async def train(self, world: World, swarm: Swarm, client: int, peer: Peer, share: float) -> tuple[Model, Model]:
         """Local training, its mask moved on the way where it is time for that; the weights and their mask."""
@@ -215,7 +209,7 @@ def _largest(centre: Tensor, *masks: Tensor, slots: Sequence[Slot], kept: Sequen
         tied_1P[:, slot.start : slot.stop] = tie_1N
         torn.append((lost_1N & tie_1N).sum(dim=1))
     # Whole votes and a fraction: in double precision neither spoils the other.
-    rank_1P = (votes_P.double() + noise(ties, centre).double())[None]
+    rank_1P = (votes_P.double() + draws(ties, centre).double())[None]
     for slot, lost_1N in zip(slots, least(rank_1P, tied_1P, slots, torch.stack(torn, dim=1)), strict=True):
         mask_1P[:, slot.start : slot.stop].sub_(lost_1N.to(mask_1P.dtype))
     return mask_1P[0]

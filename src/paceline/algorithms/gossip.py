@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, World, combine
+from paceline.algorithms.base import Dropped, Model, World, came_back, combine
 from paceline.learn.hashing import mix as mix_key
 from paceline.learn.hashing import uniform
 from paceline.learn.recipe import LocalSGD
@@ -60,16 +60,12 @@ class Meeting:
 
 async def meet(world: World, hears: Neighbours, train: Train, pack: Pack) -> Meeting:
     """All clients train, and send to those who hear them; a barrier."""
-    trained: dict[int, Model] = {}
     heard: dict[int, dict[int, Model]] = {client: {} for client in world.clients}
     listeners = heard_by(hears)
 
-    async def peer(client: int) -> None:
-        try:
-            trained[client] = await train(client)
-        except Dropped:
-            return
-        parcel = heard[client][client] = pack(client, trained[client])
+    async def peer(client: int) -> Model:
+        trained = await train(client)
+        parcel = heard[client][client] = pack(client, trained)
         gone = False
 
         async def give(other: int) -> None:
@@ -82,10 +78,10 @@ async def meet(world: World, hears: Neighbours, train: Train, pack: Pack) -> Mee
                 gone = gone or lost.site == client
 
         await world.transfers(give(other) for other in listeners[client])
+        return trained
 
-    await world.gather(peer(client) for client in world.clients)
-    order = sorted(trained)
-    return Meeting({client: trained[client] for client in order}, {client: heard[client] for client in order})
+    came = await came_back(world, {client: peer(client) for client in world.clients})
+    return Meeting(came, {client: heard[client] for client in came})
 
 
 async def train_and_meet(
@@ -141,7 +137,7 @@ def mixed(row: Mapping[int, float], models: Mapping[int, Model]) -> Model:
     return combine([(row[client], models[client]) for client in sorted(row)])
 
 
-def noise(key: int, like: Tensor) -> Tensor:
+def draws(key: int, like: Tensor) -> Tensor:
     """Numbers from (0, 1) at an address, one for every place of the last dimension."""
     place = torch.arange(like.shape[-1], device=like.device)
     return uniform(mix_key(torch.tensor(key, device=like.device), place))

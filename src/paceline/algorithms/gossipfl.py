@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from paceline.algorithms.base import Model, Progress, Traits, World, apply, by_rows, packed, require, somebody
-from paceline.algorithms.gossip import Meeting, equal_shares, mixed, noise, rival_recipe, train_and_meet
+from paceline.algorithms.gossip import Meeting, draws, equal_shares, mixed, rival_recipe, train_and_meet
 from paceline.algorithms.neighbourhoods import matching
+from paceline.config import bounded, check_bounds
 from paceline.learn.codecs import Masked
 from paceline.learn.recipe import LocalSGD
 
@@ -24,19 +25,18 @@ from paceline.learn.recipe import LocalSGD
 class GossipFL:
     """All clients in every round, in groups that are drawn anew."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     group: int = 2
     """Clients that meet: 2 is the paper's matching; DA-DPFL's code has groups of M+1, so that all rivals have as many
     neighbours. Those that are left over join a group each; with pairs, one that is left over stays alone."""
-    density: float = 0.5
+    density: float = bounded(0.5, above=0, most=1)
     """Every weight travels with this probability."""
     local: LocalSGD = field(default_factory=rival_recipe)
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         require(2 <= self.group <= clients, f"group is {self.group}; with {clients} clients wanted 2 to {clients}")
-        require(0 < self.density <= 1, f"density is {self.density}; wanted a share above 0 and at most 1")
 
     def traits(self, clients: int) -> Traits:
         """There is no server; whoever is away is left out of the round."""
@@ -67,7 +67,7 @@ class GossipFL:
 
     def covered(self, size: int, key: int) -> int:
         """How many of so many weights the mask of this key covers."""
-        return int((noise(key, torch.empty(size)) < self.density).sum())
+        return int((draws(key, torch.empty(size)) < self.density).sum())
 
     async def meet(self, world: World, groups: Sequence[Sequence[int]], models: Sequence[Model], key: int) -> Meeting:
         """One round's training and transfers."""
@@ -97,9 +97,9 @@ class GossipFL:
 
 def shared_mask(like_P: Tensor, *, key: int, density: float) -> Tensor:
     """Ones where the mask of this key is."""
-    return (noise(key, like_P) < density).to(like_P.dtype)
+    return (draws(key, like_P) < density).to(like_P.dtype)
 
 
 def under_mask(own_CP: Tensor, centre_CP: Tensor, *, key: int, density: float) -> Tensor:
     """Replace what the shared mask of this key covers."""
-    return torch.where(noise(key, own_CP) < density, centre_CP, own_CP)
+    return torch.where(draws(key, own_CP) < density, centre_CP, own_CP)

@@ -11,19 +11,20 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from paceline.algorithms.base import (
-    Dropped,
     Event,
     Model,
     Progress,
     Traits,
     World,
-    combine,
+    came_back,
     draw_clients,
+    mean,
     require,
     somebody,
     visit,
 )
 from paceline.algorithms.homes import Homes, Layout
+from paceline.config import bounded, check_bounds
 from paceline.errors import SiteError
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import Graph
@@ -33,13 +34,13 @@ from paceline.topology import Graph
 class HierFAVG:
     """A cloud, edge servers, clients."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     """Aggregations of the cloud."""
-    servers: int = 9
+    servers: int = bounded(9, least=1)
     """Edge servers."""
     participants: int | None = 4
     """Clients that each edge server draws (PF-E8: 4 of each, not 9 in all); none: all of its clients."""
-    partial: int = 2
+    partial: int = bounded(2, least=1)
     """Aggregations at the edge for each at the cloud (kappa_2, E2 in the P-FedAvg paper)."""
     redraw: bool = False
     """Draw clients anew for every aggregation at the edge, as the reference code does, or once in a round."""
@@ -51,8 +52,7 @@ class HierFAVG:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        for name in ("rounds", "servers", "partial"):
-            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
+        check_bounds(self)
         require(self.servers <= clients, f"servers is {self.servers}, but there are only {clients} clients")
         fewest = clients // self.servers
         require(
@@ -89,12 +89,13 @@ class HierFAVG:
             world.spawn(self.watch(world, homes, living, server, -1 - server, self.cloud))
         for round in range(self.rounds):
             await somebody(world, round, self.rounds)
-            answers = await world.gather(self.edge(world, homes, server, round, model) for server in sorted(living))
-            came = [answer for answer in answers if answer is not None]
+            came = await came_back(
+                world, {server: self.edge(world, homes, server, round, model) for server in sorted(living)}
+            )
             if not came:
                 raise SiteError(f"no server is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
-            total = sum(weight for weight, _ in came)
-            model = combine([(weight / total, answer) for weight, answer in came]) if total else model
+            weights, answers = [weight for weight, _ in came.values()], [answer for _, answer in came.values()]
+            model = mean(answers, weights) if any(weights) else model
             yield Progress(model, {"servers": len(came)})
 
     async def watch(self, world: World, homes: Homes, living: set[int], server: int, *sites: int) -> None:
@@ -118,27 +119,19 @@ class HierFAVG:
         await world.failures.breakdown(self.cloud)
         raise SiteError(f"the cloud, server {-self.cloud}, failed at t={world.now():g} s: nothing goes on without it")
 
-    async def edge(
-        self, world: World, homes: Homes, server: int, round: int, model: Model
-    ) -> tuple[float, Model] | None:
-        """An edge server's part of a round, and what its model counts; None if it is lost."""
+    async def edge(self, world: World, homes: Homes, server: int, round: int, model: Model) -> tuple[float, Model]:
+        """An edge server's part of a round: what its model counts, and that model at the cloud."""
         site, weight = -1 - server, 0.0
-        try:
-            model = await world.send(model, self.cloud, site)
-            for turn in range(self.partial):
-                clients = self.draw(world, homes, server, round, turn if self.redraw else 0)
-                answers = await world.gather(self.ask(world, site, client, model) for client in clients)
-                came = [
-                    (self.weight(world, client), answer)
-                    for client, answer in zip(clients, answers, strict=True)
-                    if answer is not None
-                ]
-                if came:
-                    weight = sum(one for one, _ in came)
-                    model = combine([(one / weight, answer) for one, answer in came])
-            return weight, await world.send(model, site, self.cloud)
-        except Dropped:
-            return None
+        model = await world.send(model, self.cloud, site)
+        for turn in range(self.partial):
+            clients = self.draw(world, homes, server, round, turn if self.redraw else 0)
+            came = await came_back(
+                world, {client: visit(world, client, model, self.local, site) for client in clients}
+            )
+            if came:
+                weights = [self.weight(world, client) for client in came]
+                weight, model = sum(weights), mean([*came.values()], weights)
+        return weight, await world.send(model, site, self.cloud)
 
     def draw(self, world: World, homes: Homes, server: int, round: int, turn: int) -> list[int]:
         """The clients of an aggregation at the edge."""
@@ -150,10 +143,3 @@ class HierFAVG:
     def weight(self, world: World, client: int) -> float:
         """What a client's model counts."""
         return float(world.samples(client)) if self.objective == "samples" else 1.0
-
-    async def ask(self, world: World, site: int, client: int, model: Model) -> Model | None:
-        """A client's visit; one that leaves is not waited for."""
-        try:
-            return await visit(world, client, model, self.local, site)
-        except Dropped:
-            return None

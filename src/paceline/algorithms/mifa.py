@@ -16,11 +16,11 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
+    came_back,
     count_rejected,
-    require,
     somebody,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -28,13 +28,13 @@ from paceline.learn.recipe import LocalSGD
 class MIFA:
     """Memorised updates."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
 
     def traits(self, clients: int) -> Traits:
         """Nobody is waited for, but in the first round."""
@@ -49,30 +49,27 @@ class MIFA:
         for r in range(self.rounds):
             await somebody(world, r, self.rounds)
             there = [device for device in world.clients if not memory or world.presence.online(device)]
-            arrived = await world.gather(self.visit(world, device, model, first=not memory) for device in there)
-            for device, update in zip(there, arrived, strict=True):
-                if update is not None:
-                    memory[device] = (update, r)
+            arrived = await came_back(
+                world, {device: self.visit(world, device, model, first=not memory) for device in there}
+            )
+            memory |= {device: (update, r) for device, update in arrived.items()}
             for _, born in memory.values():
                 world.log.count("staleness", r - born)
             flops = self.aggregation.flops(world, model, len(memory))
             if memory:
                 updates = [update for update, _ in memory.values()]
                 centre = self.aggregation.centre(world, model, updates, count_rejected(world, [*memory]))
-                model = combine([(1.0, model), (1.0, centre)])
+                model = model + centre
             model = await world.work(world.server, flops, model)
-            yield Progress(model, {"uploads": sum(update is not None for update in arrived)})
+            yield Progress(model, {"uploads": len(arrived)})
 
-    async def visit(self, world: World, device: int, model: Model, first: bool) -> Model | None:
-        """An update of a device, or nothing if it went away; in the first round it is waited for until it is back."""
-        try:
-            if first:
-                await world.presence.reach([device])
-            received = await world.send(model, world.server, device)
-            trained = await (self.insist(world, device, received) if first else self.train(world, device, received))
-            return await world.send(trained - received, device, world.server)
-        except Dropped:
-            return None
+    async def visit(self, world: World, device: int, model: Model, first: bool) -> Model:
+        """An update of a device; in the first round it is waited for until it is back."""
+        if first:
+            await world.presence.reach([device])
+        received = await world.send(model, world.server, device)
+        trained = await (self.insist(world, device, received) if first else self.train(world, device, received))
+        return await world.send(trained - received, device, world.server)
 
     async def train(self, world: World, device: int, model: Model) -> Model:
         """Local training."""

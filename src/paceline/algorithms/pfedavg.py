@@ -19,7 +19,7 @@ from paceline.algorithms.base import (
     Progress,
     Traits,
     World,
-    combine,
+    came_back,
     draw_clients,
     mean,
     require,
@@ -28,6 +28,7 @@ from paceline.algorithms.base import (
 )
 from paceline.algorithms.homes import Homes, Layout
 from paceline.algorithms.overlay import Overlay
+from paceline.config import bounded, check_bounds
 from paceline.errors import SettingError, SiteError, nearest
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph
@@ -37,7 +38,7 @@ from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_grap
 class PFedAvg:
     """M servers on a graph."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     topology: str = "torus:3x3"
     """The overlay, and with it the number of servers: ``complete:9``, ``ring:9``, ``tree:9``, ``barbell:3,3``,
     ``star:9``, ``hypercube:3``, ``random:9,0.5``, ``regular:10,4``, ``smallworld:...``, a GraphML or edge file."""
@@ -45,7 +46,7 @@ class PFedAvg:
     """Mixing weights: metropolis (the paper's, PF-7), optimal (PF-8), constant, uniform, random."""
     signed: bool = False
     """Allow optimal and constant weights below 0 (PF-E3)."""
-    participants: int | None = 4
+    participants: int | None = bounded(4, least=1, none="for all")
     """Clients that each server draws in a round (K_i); none: all of its clients."""
     replacement: bool = False
     """Draw with replacement, as Theorem 2 assumes: a client drawn twice trains once and counts twice."""
@@ -59,7 +60,7 @@ class PFedAvg:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         if self.weights not in WEIGHTINGS:
             raise SettingError(f"weights is {self.weights!r}; {nearest(self.weights, WEIGHTINGS)}")
         servers = self.graph(0).nodes
@@ -68,10 +69,6 @@ class PFedAvg:
         require(
             not self.signed or self.weights in ("optimal", "constant"),
             f"signed is for optimal and constant weights; {self.weights} ones are never below 0: leave it out",
-        )
-        require(
-            self.participants is None or self.participants >= 1,
-            f"participants is {self.participants}; it must be 1 or more, or none for all",
         )
         require(
             self.participants is None or self.replacement or self.participants <= fewest,
@@ -134,15 +131,14 @@ class PFedAvg:
         """PF-2 ... PF-4: draw clients, let them train, average what comes back."""
         drawn = self.draw(world, homes, server, round)
         share = len(overlay.living) * len(homes.of(server)) / homes.samples
-        answers = await world.gather(
-            self.ask(world, overlay.sites[server], client, model, self.recipe(share * world.samples(client)))
-            for client in drawn
+        recipes = {client: self.recipe(share * world.samples(client)) for client in drawn}
+        site = overlay.sites[server]
+        came = await came_back(
+            world, {client: visit(world, client, model, recipe, site) for client, recipe in recipes.items()}
         )
-        came = {client: answer for client, answer in zip(drawn, answers, strict=True) if answer is not None}
-        if not came:
+        if not came:  # also where this server has failed: its clients have worked for nothing
             return model
-        total = sum(drawn[client] for client in came)
-        return combine([(drawn[client] / total, answer) for client, answer in came.items()])
+        return mean([*came.values()], [drawn[client] for client in came])
 
     def draw(self, world: World, homes: Homes, server: int, round: int) -> Counter[int]:
         """The round's clients, each as often as it was drawn."""
@@ -153,13 +149,6 @@ class PFedAvg:
             places = world.stream(*path).integers(len(mine), size=self.participants)
             return Counter(mine[k] for k in places)
         return Counter(draw_clients(world, self.participants, *path, among=mine))
-
-    async def ask(self, world: World, site: int, client: int, model: Model, recipe: LocalSGD) -> Model | None:
-        """PF-3; a client that leaves is not waited for, and one whose server has failed has worked for nothing."""
-        try:
-            return await visit(world, client, model, recipe, site)
-        except Dropped:
-            return None
 
     def recipe(self, share: float) -> LocalSGD:
         """The local training; where samples count, with the loss times M N_i p_j, so with another step."""

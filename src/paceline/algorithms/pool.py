@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from paceline.algorithms.base import Dropped, Model, World, deserted, require, visit
+from paceline.algorithms.base import Dropped, Model, World, comes, deserted, require, visit
 from paceline.learn.recipe import LocalSGD
 
 
@@ -19,8 +19,8 @@ class Update(NamedTuple):
 
 
 @dataclass(eq=False)
-class Server:
-    """The current model, how often it has changed, and what has arrived since."""
+class PoolServer:
+    """The server of a pool: the current model, how often it has changed, and what has arrived since."""
 
     model: Model
     inbox: asyncio.Queue[Update]
@@ -32,16 +32,28 @@ class Server:
         self.version += 1
 
 
-def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> Server:
-    """A server with the initial model, and so many clients at work for it until the run ends."""
-    server = Server(world.initial_model(), asyncio.Queue())
+def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> PoolServer:
+    """A server with the initial model, and so many clients at work for it until the run ends.
+
+    >>> import paceline
+    >>> class Latest(paceline.Algorithm):
+    ...     rounds, local = 4, paceline.LocalSGD()
+    ...     async def run(self, world):
+    ...         server = start_pool(world, 2, self.local, self.rounds)
+    ...         for _ in range(self.rounds):
+    ...             server.replace((await server.inbox.get()).trained)
+    ...             yield paceline.Progress(server.model)
+    >>> paceline.dry(Latest(), {"times": "constant:3", "jitter": 0}, clients=5).times
+    [3.0, 3.0, 6.0, 6.0]
+    """
+    server = PoolServer(world.initial_model(), asyncio.Queue())
     idle = IdleClients(world, concurrency)
     for _ in range(concurrency):
         world.spawn(_keep_working(world, server, idle, local, rounds))
     return server
 
 
-async def _keep_working(world: World, server: Server, idle: IdleClients, local: LocalSGD, rounds: int) -> None:
+async def _keep_working(world: World, server: PoolServer, idle: IdleClients, local: LocalSGD, rounds: int) -> None:
     """One place in the pool: an idle client downloads, trains, uploads; then another takes the place."""
     while True:
         client = idle.take()
@@ -78,12 +90,18 @@ class IdleClients:
 
     def take(self) -> int | None:
         """A client that is now at work; None if none is found in many tries."""
-        online = self._world.presence.online
-        for _ in range(self.TRIES):
+        online, away = self._world.presence.online, set[int]()
+        for tried in range(1, self.TRIES + 1):
             client = int(self._draw(self._size))
-            if client not in self._busy and online(client):
+            if client in self._busy or client in away:
+                continue
+            if online(client):
                 self._busy.add(client)
                 return client
+            away.add(client)
+            if len(away) + len(self._busy) == self._size:  # nobody is left to be asked: the rest is drawn in vain
+                self._draw(self._size, size=self.TRIES - tried)
+                return None
         return None
 
     async def next(self) -> int | None:
@@ -101,11 +119,7 @@ class IdleClients:
 
     async def _somebody_comes(self) -> bool:
         idle = [client for client in self._world.clients if client not in self._busy]
-        try:
-            await self._world.presence.reach(idle)
-        except Dropped:
-            return False
-        return bool(idle)
+        return await comes(self._world, idle) and bool(idle)
 
     def put_back(self, client: int, for_good: bool = False) -> None:
         """The client is idle again, unless it left for good: then it is never drawn again."""
@@ -113,9 +127,8 @@ class IdleClients:
             self._busy.discard(client)
 
 
-def check_pool(rounds: int, concurrency: int, clients: int) -> None:
+def check_pool(concurrency: int, clients: int) -> None:
     """Clients at work are distinct, so there must be as many."""
-    require(rounds >= 1, f"rounds is {rounds}; it must be 1 or more")
     require(
         1 <= concurrency <= clients,
         f"concurrency is {concurrency} but there are {clients} clients;"

@@ -8,28 +8,31 @@ One sequence of S = N0 clients is sequential FL; W = N0 sequences of one client 
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
+    Assumption,
     Dropped,
     Event,
     Model,
     Progress,
     Traits,
     World,
-    combine,
+    came_back,
     count_rejected,
     require,
     somebody,
 )
 from paceline.algorithms.samplers import Sampler, check_fit, sampler_named
-from paceline.algorithms.server import Server, ServerRule
+from paceline.algorithms.server import ServerOptimiser, ServerRule
 from paceline.algorithms.structure import bound_ratio, choose_structure, explain
-from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.time_order import TimeOrder
 from paceline.algorithms.warmup import WarmUp, warm_up
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 CHOSEN = ("W", "S", "width", "length", "ratio", "expected_round_seconds")
@@ -49,12 +52,12 @@ class End(NamedTuple):
 class PSFL:
     """W sequences abreast, S clients in each."""
 
-    rounds: int = 100
-    participants: int = 20
+    rounds: int = bounded(100, least=1)
+    participants: int = bounded(20, least=1)
     """Most clients a round, W*S."""
-    width: int | None = None
+    width: int | None = bounded(None, least=1)
     """W, sequences abreast; chosen after a warm-up when neither it nor the length is given."""
-    length: int | None = None
+    length: int | None = bounded(None, least=1)
     """S, clients in each."""
     sampler: Literal["partition", "uniform", "weighted"] | Sampler = "partition"
     """How clients are chosen: ``partition`` puts one of each speed class into every sequence, ``uniform`` draws any
@@ -66,11 +69,9 @@ class PSFL:
 
     def check(self, clients: int) -> None:
         """W*S clients are drawn without repetition, so there must be as many."""
-        for name in ("rounds", "participants"):
-            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be 1 or more")
+        check_bounds(self)
         for name in ("width", "length"):
             given = getattr(self, name)
-            require(given is None or given >= 1, f"{name} is {given}; it must be 1 or more")
             alone = given is not None and None in (self.width, self.length)
             require(
                 not alone or given <= self.participants,
@@ -94,7 +95,17 @@ class PSFL:
             local=self.local,
             absence="skip",
             needs_public=self.aggregation.needs_public,
-            observes="set psfl.width and psfl.length" if self.given_structure() is None else "",
+            assumption=self.assumed_structure() if self.given_structure() is None else None,
+        )
+
+    def assumed_structure(self) -> Assumption:
+        """As many sequences as clients in each, or nearly: what a warm-up would find must be learned."""
+        width = math.isqrt(self.participants - 1) + 1
+        length = max(1, self.participants // width)
+        return Assumption(
+            f"the structure that a warm-up would find is taken to be W={width} sequences of S={length} clients"
+            " (psfl.width and psfl.length choose another)",
+            {"width": width, "length": length},
         )
 
     def given_structure(self) -> tuple[int, int] | None:
@@ -107,7 +118,7 @@ class PSFL:
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """Algorithm 1."""
         model = world.initial_model()
-        times = TimeEstimates(len(world.clients), int(world.stream("time order").integers(1 << 63)))
+        times = TimeOrder(len(world.clients), int(world.stream("time order").integers(1 << 63)))
         structure = self.given_structure()
         if structure is None:
             model, structure = await self.warm_up(world, model, times)
@@ -117,24 +128,24 @@ class PSFL:
         for r in range(self.rounds):
             await somebody(world, r, self.rounds)
             sequences = sampler.draw(world, times, r, *structure)
-            ends = await world.gather(self.ride(world, model, sequence, seen) for sequence in sequences)
-            arrived = [end for end in ends if end is not None]
+            rides = {place: self.ride(world, model, sequence, seen) for place, sequence in enumerate(sequences)}
+            arrived = [*(await came_back(world, rides)).values()]
             flops = self.aggregation.flops(world, model, len(arrived))
             model = await world.work(world.server, flops, self.aggregate(world, server, model, arrived))
             for _ in arrived:
                 world.log.count("staleness", 0)
             yield Progress(model, {"sequences": len(arrived)})
 
-    def aggregate(self, world: World, server: Server, model: Model, ends: Sequence[End]) -> Model:
+    def aggregate(self, world: World, server: ServerOptimiser, model: Model, ends: Sequence[End]) -> Model:
         """PS-2: the plain average, or what the rules say."""
         models, samples = [end.model for end in ends], [end.samples for end in ends]
         if self.aggregation.rule == "mean" or not ends:
             return server.step(model, models, samples)
         rejected = count_rejected(world, [end.riders for end in ends])
         centre = self.aggregation.centre(world, model, [end - model for end in models], rejected)
-        return server.step(model, [combine([(1.0, model), (1.0, centre)])], [sum(samples)])
+        return server.step(model, [model + centre], [sum(samples)])
 
-    async def warm_up(self, world: World, model: Model, times: TimeEstimates) -> tuple[Model, tuple[int, int]]:
+    async def warm_up(self, world: World, model: Model, times: TimeOrder) -> tuple[Model, tuple[int, int]]:
         """Lines 1 to 11: estimate, then choose; learning goes on from where the warm-up ends."""
         model, found = await warm_up(world, model, self.local, self.warmup, times)
         world.log.tell(Event(text=found.text(), figures=found.figures()))
@@ -151,10 +162,9 @@ class PSFL:
         )
         return model, (best.W, best.S)
 
-    async def ride(
-        self, world: World, model: Model, sequence: Sequence[int], times: TimeEstimates | None
-    ) -> End | None:
-        """The model passes from client to client; one that drops out is passed over, a lost holder loses it."""
+    async def ride(self, world: World, model: Model, sequence: Sequence[int], times: TimeOrder | None) -> End | None:
+        """The model passes from client to client: one that drops out is passed over, and whoever drops out with the
+        model in hand takes it away. None where nobody was there at all."""
         holder, riders = world.server, list[int]()
         for client in sequence:
             begin, there = world.now(), world.presence.online(client)
@@ -163,16 +173,13 @@ class PSFL:
                 model = await world.train(client, received, self.local)
             except Dropped as dropped:
                 if dropped.site == holder:
-                    return None
+                    raise
                 continue
             if times is not None and there:  # the time to wait for a device that is away says nothing of its speed
                 times.observe(client, world.now() - begin)
             holder = client
             riders.append(client)
-        try:
-            if holder == world.server:
-                return None
-            samples = sum(map(world.samples, riders))
-            return End(await world.send(model, holder, world.server), samples, tuple(riders))
-        except Dropped:
+        if not riders:
             return None
+        samples = sum(map(world.samples, riders))
+        return End(await world.send(model, holder, world.server), samples, tuple(riders))

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from paceline.algorithms.named import Named, find_own
 from paceline.errors import SettingError, nearest
+from paceline.references import announced
 
 if TYPE_CHECKING:
     from paceline.algorithms.base import Algorithm
-
-
-@dataclass(frozen=True)
-class Named:
-    """An algorithm as the command line knows it."""
-
-    make: Callable[[], Algorithm]
-    summary: str
-    every: int = 1
-    """Evaluate after this many rounds unless told otherwise."""
-    public: float = 0.0
-    """The share of the data that its server holds unless told otherwise."""
 
 
 def _made(where: str, **options: Any) -> Callable[[], Algorithm]:
@@ -128,7 +117,17 @@ ALGORITHMS: dict[str, Named] = {
 
 
 def algorithm_named(name: str) -> Named:
-    """Look an algorithm up; an unknown name is an error that names the nearest one."""
-    if name not in ALGORITHMS:
-        raise SettingError(f"no algorithm is called {name!r}; {nearest(name, ALGORITHMS)}")
-    return ALGORITHMS[name]
+    """Look an algorithm up; an unknown name is an error that names the nearest one.
+
+    Besides the built-in ones: what an installed package announces, and ``package.module:Class``.
+
+    >>> algorithm_named("fedbuff").summary
+    'asynchronous with a buffer of K updates (Nguyen et al. 2022)'
+    """
+    found = ALGORITHMS.get(name) or find_own(name)
+    if found is None:
+        known = (*ALGORITHMS, *announced("algorithms"))
+        raise SettingError(
+            f"no algorithm is called {name!r}; {nearest(name, known)} One of your own is written package.module:Class"
+        )
+    return found

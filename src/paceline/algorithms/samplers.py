@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from paceline.algorithms.base import World, draw_clients
-from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.time_order import TimeOrder
 from paceline.errors import SettingError, nearest
 
 TRIES = 50
@@ -28,7 +28,7 @@ class Sampler(Protocol):
         """Whether it looks at time estimates; if not, nobody need keep them."""
         ...
 
-    def draw(self, world: World, times: TimeEstimates, round: int, width: int, length: int) -> list[list[int]]:
+    def draw(self, world: World, times: TimeOrder, round: int, width: int, length: int) -> list[list[int]]:
         """``width`` lists of ``length`` clients."""
         ...
 
@@ -39,7 +39,7 @@ class UniformSampler:
 
     learns_times: ClassVar[bool] = False
 
-    def draw(self, world: World, times: TimeEstimates, round: int, width: int, length: int) -> list[list[int]]:
+    def draw(self, world: World, times: TimeOrder, round: int, width: int, length: int) -> list[list[int]]:
         """A uniform draw without replacement, cut into sequences."""
         check_fit(len(world.clients), width, length)
         return _cut(draw_clients(world, width * length, "cohort", round), width, length)
@@ -51,7 +51,7 @@ class TimePartition:
 
     learns_times: ClassVar[bool] = True
 
-    def draw(self, world: World, times: TimeEstimates, round: int, width: int, length: int) -> list[list[int]]:
+    def draw(self, world: World, times: TimeOrder, round: int, width: int, length: int) -> list[list[int]]:
         """W clients of each group without replacement; each sequence takes one of each, in random order."""
         clients = len(world.clients)
         check_fit(clients, width, length)
@@ -69,7 +69,7 @@ class Weighted:
 
     learns_times: ClassVar[bool] = True
 
-    def draw(self, world: World, times: TimeEstimates, round: int, width: int, length: int) -> list[list[int]]:
+    def draw(self, world: World, times: TimeOrder, round: int, width: int, length: int) -> list[list[int]]:
         """By rejection, cut into sequences."""
         clients, count = len(world.clients), width * length
         check_fit(clients, width, length)
@@ -134,7 +134,7 @@ def _draw_group(
     return [*taken, *(client for client in chosen if client not in taken)][:count]
 
 
-def _proposals(times: TimeEstimates, rng: np.random.Generator, tries: int) -> Iterator[int]:
+def _proposals(times: TimeOrder, rng: np.random.Generator, tries: int) -> Iterator[int]:
     """Independent draws with probability exactly in proportion to t̂_n^(-1/2), about half as many as tries or more.
 
     A class of clients is those whose times differ by less than a factor of 4. A class is drawn by its size times its
@@ -158,7 +158,7 @@ def _proposals(times: TimeEstimates, rng: np.random.Generator, tries: int) -> It
                 yield client
 
 
-def _race(times: TimeEstimates, rng: np.random.Generator) -> Iterator[int]:
+def _race(times: TimeOrder, rng: np.random.Generator) -> Iterator[int]:
     """All clients in the order of successive weighted draws: of clocks whose rates are the weights."""
     seconds = np.maximum(times.estimates(), TIMELY * times.mean)
     order = np.argsort(rng.standard_exponential(len(times)) * np.sqrt(seconds), kind="stable")

@@ -13,7 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Model, apply, combine, mean, require
+from paceline.algorithms.base import Model, apply, mean, once, total
+from paceline.config import bounded, check_bounds
 
 RATES = {"average": 1.0, "momentum": 1.0, "adam": 0.01, "yogi": 0.01, "adagrad": 0.01}
 
@@ -23,36 +24,32 @@ class ServerRule:
     """How a server aggregates."""
 
     rule: Literal["average", "momentum", "adam", "yogi", "adagrad"] = "average"
-    lr: float | None = None
+    lr: float | None = bounded(None, above=0)
     """The server's rate; 1 for average and momentum, 0.01 for the adaptive rules when not given."""
-    momentum: float = 0.9
+    momentum: float = bounded(0.9, least=0, below=1)
     """Of the move (beta 1); not used by average."""
-    beta2: float = 0.99
+    beta2: float = bounded(0.99, least=0, below=1)
     """Of the squared move, for adam and yogi."""
-    tau: float = 1e-3
+    tau: float = bounded(1e-3, above=0)
     """How adaptive the adaptive rules are: the smaller, the more."""
     weights: Literal["uniform", "samples"] = "uniform"
     """All alike (PS-2), or by the number of samples a model was trained on, as FedAvg was first published."""
 
     def __post_init__(self) -> None:
-        require(self.rate > 0, f"server.lr is {self.lr}; it must be a number greater than 0")
-        require(self.tau > 0, f"server.tau is {self.tau}; it must be a number greater than 0")
-        for name in ("momentum", "beta2"):
-            value = getattr(self, name)
-            require(0 <= value < 1, f"server.{name} is {value}; it must be 0 or more, and below 1")
+        check_bounds(self, "server.")
 
     @property
     def rate(self) -> float:
         """The rate given, or the rule's own."""
         return RATES[self.rule] if self.lr is None else self.lr
 
-    def start(self) -> Server:
-        """A server that has aggregated nothing yet."""
-        return Server(self)
+    def start(self) -> ServerOptimiser:
+        """An optimiser that has aggregated nothing yet."""
+        return ServerOptimiser(self)
 
 
-class Server:
-    """The optimiser's memory."""
+class ServerOptimiser:
+    """A server's rule with its memory: the moves so far, and their squares."""
 
     def __init__(self, rule: ServerRule) -> None:
         self.rule = rule
@@ -68,20 +65,18 @@ class Server:
         if rule.rule == "average" and rule.rate == 1.0:
             return average
         if rule.rule == "average":
-            return combine([(1.0 - rule.rate, model), (rule.rate, average)])
-        move = combine([(1.0, average), (-1.0, model)])
+            return (1.0 - rule.rate) * model + rule.rate * average
+        move = once(average - model)
         if rule.rule == "momentum":
-            self._velocity = (
-                move if self._velocity is None else combine([(rule.momentum, self._velocity), (1.0, move)])
-            )
-            return combine([(1.0, model), (rule.rate, self._velocity)])
+            self._velocity = move if self._velocity is None else rule.momentum * self._velocity + move
+            return model + rule.rate * self._velocity
         return self._adaptive(model, move)
 
     def _adaptive(self, model: Model, move: Model) -> Model:
         rule = self.rule
         share = 1.0 - rule.momentum
-        kept = [] if self._velocity is None else [(rule.momentum, self._velocity)]
-        self._velocity = combine([*kept, (share, move)])
+        kept = [] if self._velocity is None else [rule.momentum * self._velocity]
+        self._velocity = total([*kept, share * move])
         if self._squares is None:
             self._squares = apply(torch.full_like, move, fill_value=rule.tau**2)
         self._squares = apply(SQUARES[rule.rule], self._squares, move, beta=rule.beta2)

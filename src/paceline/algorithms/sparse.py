@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Dropped, Model, Reading, World, apply, packed
+from paceline.algorithms.base import Model, Reading, World, apply, packed, those, unless_dropped
 from paceline.learn.codecs import Codec, Dense, Masked, mask_codec
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import layer_counts, maskable, masked_mean, sparse_flops, wire_bytes
@@ -137,17 +137,14 @@ class Swarm:
             return peer
         return replace(peer, counts=await world.observe(peer.reading), reading=None)
 
-    async def fetch(self, world: World, peer: Peer, source: int, target: int) -> Peer | None:
-        """A neighbour's model, and its mask unless it is known; None if either of both drops out."""
+    async def fetch(self, world: World, peer: Peer, source: int, target: int) -> Peer:
+        """A neighbour's model, and its mask unless it is known."""
         peer = await self.known(world, peer)
         version, support = self._known.get((source, target), (-1, None))
         known = support if version == peer.version else None
         sent = self.parcel(peer.weights, peer.support, peer.counts, known)
-        try:
-            # Whatever else it waits for meanwhile: standing in line for a link is waiting for its owner.
-            *masks, weights = await world.wait(target, world.send_all(sent, source, target, waits=False), source)
-        except Dropped:
-            return None
+        # Whatever else it waits for meanwhile: standing in line for a link is waiting for its owner.
+        *masks, weights = await world.wait(target, world.send_all(sent, source, target, waits=False), source)
         known = masks[0] if masks else known
         if known is None:  # it is dense: the first mask is everybody's, all ones, and never moves
             known = peer.support
@@ -160,8 +157,8 @@ class Swarm:
         With one order for all, everybody would stand in line for the same few. Who is away is not in the answer.
         """
         order = sorted(others, key=lambda source: (source - client) % len(self.peers))
-        found = await world.transfers(self.fetch(world, others[source], source, client) for source in order)
-        return {source: peer for source, peer in zip(order, found, strict=True) if peer is not None}
+        moves = (self.fetch(world, others[source], source, client) for source in order)
+        return those(order, await world.transfers(unless_dropped(move) for move in moves))
 
 
 def average(own: Peer, others: Sequence[Peer]) -> Model:

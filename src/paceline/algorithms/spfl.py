@@ -13,17 +13,18 @@ from typing import Any, Literal
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
-    Dropped,
     Model,
     Progress,
     Traits,
     World,
-    combine,
     count_rejected,
     mean,
     require,
     somebody,
+    those,
+    unless_dropped,
 )
+from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -31,7 +32,7 @@ from paceline.learn.recipe import LocalSGD
 class SPFL:
     """All devices in every round, the server at work meanwhile."""
 
-    rounds: int = 100
+    rounds: int = bounded(100, least=1)
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
     aggregate: Literal["deltas", "models"] = "deltas"
@@ -40,7 +41,7 @@ class SPFL:
 
     def check(self, clients: int) -> None:
         """Raise ``SettingError`` if these settings are impossible with so many clients."""
-        require(self.rounds >= 1, f"rounds is {self.rounds}; it must be 1 or more")
+        check_bounds(self)
         require(
             self.aggregate == "deltas" or self.aggregation.rule == "mean",
             f"aggregation.rule is {self.aggregation.rule!r}, which works on updates; use aggregate=deltas with it",
@@ -58,23 +59,17 @@ class SPFL:
         sent: dict[int, Model] = {}
         for done in range(self.rounds):
             await somebody(world, done, self.rounds)
-            work: list[Any] = [self.train(world, device, held) for device in world.clients]
-            *arrived, newest = await world.gather([*work, self.add(world, held, sent)])
-            sent = {
-                device: upload for device, upload in zip(world.clients, arrived, strict=True) if upload is not None
-            }
-            held = newest
+            work: list[Any] = [unless_dropped(self.train(world, device, held)) for device in world.clients]
+            *arrived, held = await world.gather([*work, self.add(world, held, sent)])
+            sent = those(world.clients, arrived)
             yield Progress(held, {"uploads": len(sent)})
 
-    async def train(self, world: World, device: int, held: Model) -> Model | None:
-        """NI-1: download, train, upload; None of one that is left out."""
-        try:
-            received = await world.send(held, world.server, device)
-            trained = await world.train(device, received, self.local)
-            upload = trained - received if self.aggregate == "deltas" else trained
-            return await world.send(upload, device, world.server)
-        except Dropped:
-            return None
+    async def train(self, world: World, device: int, held: Model) -> Model:
+        """NI-1: download, train, upload."""
+        received = await world.send(held, world.server, device)
+        trained = await world.train(device, received, self.local)
+        upload = trained - received if self.aggregate == "deltas" else trained
+        return await world.send(upload, device, world.server)
 
     async def add(self, world: World, held: Model, sent: Mapping[int, Model]) -> Model:
         """NI-3: the server makes the next model of what it got in the round before."""
@@ -86,5 +81,4 @@ class SPFL:
         if self.aggregate == "models":
             return await world.work(world.server, flops, mean([*sent.values()]))
         centre = self.aggregation.centre(world, held, [*sent.values()], count_rejected(world, [*sent]))
-        newest = combine([(1.0, held), (len(sent) / len(world.clients), centre)])
-        return await world.work(world.server, flops, newest)
+        return await world.work(world.server, flops, held + len(sent) / len(world.clients) * centre)

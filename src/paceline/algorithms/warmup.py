@@ -15,8 +15,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.algorithms.base import Comparison, Dropped, Model, World, combine, draw_clients, require
-from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.base import Comparison, Model, World, came_back, draw_clients, require, total
+from paceline.algorithms.time_order import TimeOrder
+from paceline.config import bounded, check_bounds
 from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
 
@@ -29,18 +30,17 @@ FEWEST = 3
 class WarmUp:
     """How the warm-up is done, and how its estimates are read."""
 
-    rounds: int = 5
+    rounds: int = bounded(5, least=2)
     """K: two are needed to see a client's times vary."""
     clients: int | None = None
     """How many take part, the same in every round; all when not given, as in the paper."""
     noise: Literal["sample", "batch"] = "sample"
     """σ² of a gradient from one sample, as Eq. 24 has it, or from one batch of the recipe's size."""
-    c0: float = 0.1
+    c0: float = bounded(0.1, above=0, below=0.2)
     """The bound's constant, between 0 and 0.2 (PS-4)."""
 
     def __post_init__(self) -> None:
-        require(self.rounds >= 2, f"warmup.rounds is {self.rounds}; times vary over 2 or more rounds")
-        require(0 < self.c0 < 0.2, f"warmup.c0 is {self.c0}; it must lie between 0 and 0.2")
+        check_bounds(self, "warmup.")
 
     def check(self, clients: int) -> None:
         """Enough clients must take part, and be there."""
@@ -108,7 +108,6 @@ class Heterogeneity:
 class Seen(NamedTuple):
     """One client's part in one warm-up round."""
 
-    client: int
     seconds: float | None
     """What a visit would take; None if that could not be seen, since the client was away when it was called."""
     gradient: Model
@@ -118,74 +117,63 @@ class Seen(NamedTuple):
 class Round:
     """A warm-up round's figures by client."""
 
-    noise: Mapping[int, float]
+    variance: Mapping[int, float]
     distance: Mapping[int, float]
     seconds: Mapping[int, float]
 
 
 async def warm_up(
-    world: World, model: Model, local: LocalSGD, settings: WarmUp, times: TimeEstimates
+    world: World, model: Model, local: LocalSGD, settings: WarmUp, times: TimeOrder
 ) -> tuple[Model, Heterogeneity]:
     """K rounds; the model they end with, and what was learned."""
     begin = world.now()
     rounds: list[Round] = []
     chosen = world.clients if settings.clients is None else draw_clients(world, settings.clients, "warm-up")
     for k in range(settings.rounds):
-        arrived = await world.gather(_timed_probe(world, client, model, local) for client in chosen)
-        seen = [one for one in arrived if one is not None]
+        came = await came_back(world, {client: _timed_probe(world, client, model, local) for client in chosen})
+        seen = [*came.values()]
         if len(seen) < FEWEST:
             raise SettingError(
                 f"{len(seen)} of {len(chosen)} clients came back from warm-up round {k + 1}; {FEWEST} are needed"
                 " to compare gradients: give the structure (psfl.width, psfl.length), or let devices stay"
             )
         spread = await world.observe(Comparison([one.gradient for one in seen]))
-        timed = {one.client: one.seconds for one in seen if one.seconds is not None}
+        timed = {client: one.seconds for client, one in came.items() if one.seconds is not None}
         for client, seconds in timed.items():
             times.observe(client, seconds)
-        who = [one.client for one in seen]
-        rounds.append(
-            Round(
-                _by_client(
-                    who, [_noise(world, local, settings, c, n) for c, n in zip(who, spread.noise, strict=True)]
-                ),
-                _by_client(who, _unbiased(spread.distance, len(world.clients))),
-                timed,
-            )
-        )
+        variance = {
+            client: _gradient_variance(world, local, settings, client, of_sample)
+            for client, of_sample in zip(came, spread.variance, strict=True)
+        }
+        distance = _unbiased(spread.distance, len(world.clients))
+        rounds.append(Round(variance, dict(zip(came, distance, strict=True)), timed))
         step = -local.lr_at(0) / len(seen)
-        model = combine([(1.0, model), *((step, one.gradient) for one in seen)])
+        model = total([model, *(step * one.gradient for one in seen)])
     return model, _estimates(rounds, world.now() - begin)
 
 
-async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD) -> Seen | None:
-    """The server sends, the client computes its gradient and sends it back; None from one that leaves.
+async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD) -> Seen:
+    """The server sends, the client computes its gradient and sends it back.
 
     A probe is other work than a visit: where devices take time in proportion to work, so is what is inferred of it.
     """
     begin, there = world.now(), world.presence.online(client)
-    try:
-        await world.presence.reach([client])  # all take part (PS-9): who is away is waited for
-        received = await world.send(model, world.server, client)
-        began = world.now()
-        gradient = await world.learning.probe(client, received, local)
-        seconds = (began - begin) + (world.now() - began) * world.learning.visits_per_probe(client, local)
-        returned = await world.send(gradient, client, world.server)
-        return Seen(client, seconds if there else None, returned)
-    except Dropped:
-        return None
+    await world.presence.reach([client])  # all take part (PS-9): who is away is waited for
+    received = await world.send(model, world.server, client)
+    began = world.now()
+    gradient = await world.learning.probe(client, received, local)
+    seconds = (began - begin) + (world.now() - began) * world.learning.visits_per_probe(client, local)
+    returned = await world.send(gradient, client, world.server)
+    return Seen(seconds if there else None, returned)
 
 
-def _by_client(clients: Sequence[int], values: Sequence[float]) -> dict[int, float]:
-    return dict(zip(clients, values, strict=True))
-
-
-def _noise(world: World, local: LocalSGD, settings: WarmUp, client: int, sample_noise: float) -> float:
-    """The noise of one sample's gradient, or of a batch's drawn without replacement."""
+def _gradient_variance(world: World, local: LocalSGD, settings: WarmUp, client: int, of_sample: float) -> float:
+    """The variance of one sample's gradient, or of that of a batch drawn without replacement."""
     if settings.noise == "sample":
-        return sample_noise
+        return of_sample
     n = world.samples(client)
     b = min(local.batch, n)
-    return sample_noise / b * (n - b) / max(1, n - 1)
+    return of_sample / b * (n - b) / max(1, n - 1)
 
 
 def _unbiased(distance: Sequence[float], clients: int) -> list[float]:
@@ -197,14 +185,18 @@ def _unbiased(distance: Sequence[float], clients: int) -> list[float]:
 
 def _estimates(rounds: Sequence[Round], seconds: float) -> Heterogeneity:
     return Heterogeneity(
-        sigma2=_mean(_over_rounds([r.noise for r in rounds])),
+        sigma2=_mean(_over_rounds([r.variance for r in rounds])),
         B=_mean(_over_rounds([r.distance for r in rounds])),
         time_mean=_mean(_over_rounds([r.seconds for r in rounds])),
         kappa2=_mean(_variances([r.seconds for r in rounds])),
-        by_round=tuple((float(np.mean([*r.noise.values()])), float(np.mean([*r.distance.values()]))) for r in rounds),
-        clients=max(len(r.noise) for r in rounds),
+        by_round=tuple((_plain_mean(r.variance), _plain_mean(r.distance)) for r in rounds),
+        clients=max(len(r.variance) for r in rounds),
         seconds=seconds,
     )
+
+
+def _plain_mean(column: Mapping[int, float]) -> float:
+    return float(np.mean([*column.values()]))
 
 
 def _series(columns: Sequence[Mapping[int, float]]) -> list[list[float]]:

@@ -24,7 +24,7 @@ from paceline.cli.data import data_app
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
 from paceline.config import read_settings
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, SettingError
 
 app = typer.Typer(
     help="Scheduled federated learning: who trains when, who waits for whom, who averages with whom.",
@@ -67,6 +67,11 @@ NoSpans = Annotated[
 ]
 
 
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import the code that the settings of a run on disk name (a network, say).")
+]
+
+
 class WorldKind(StrEnum):
     """Where devices are: in a simulation, or as processes of this machine."""
 
@@ -82,6 +87,7 @@ class _More:
     check_places: bool = False
     local: bool = False
     workers: int | None = None
+    trust: bool = False
 
 
 class NamesAlgorithms(TyperCommand):
@@ -141,9 +147,10 @@ def run(
     workers: Annotated[
         int | None, typer.Option("--workers", help="Processes of --world local; as many as cores unless given.")
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Run one algorithm."""
-    more = _More(absence, check_places, world == WorldKind.local, workers)
+    more = _More(absence, check_places, world == WorldKind.local, workers, trust)
     _perform([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -161,22 +168,56 @@ def compare(
     no_spans: NoSpans = False,
     absence: Absence = None,
     check_places: CheckPlaces = False,
+    trust: Trust = False,
 ) -> None:
     """Run several algorithms side by side, their learning batched together."""
-    more = _More(absence, check_places)
+    more = _More(absence, check_places, trust=trust)
     _perform(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
+
+
+@app.command(cls=NamesAlgorithms)
+def sweep(
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.")],
+    over: Annotated[
+        list[str], typer.Option("--over", help="A setting and its values: local.lr=0.01,0.03,0.1; may be repeated.")
+    ],
+    settings: Set = None,
+    config: Config = None,
+    until: UntilOption = None,
+    seeds: Seeds = 1,
+    out: Out = None,
+    dry_run: Dry = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_spans: NoSpans = False,
+    absence: Absence = None,
+    trust: Trust = False,
+) -> None:
+    """Run one algorithm with every combination of some settings, as one batched run."""
+    from paceline.api.comparing import variants
+
+    names = variants(algorithm, dict(_values(text) for text in over))
+    _perform(names, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, _More(absence, trust=trust))
+
+
+def _values(text: str) -> tuple[str, list[str]]:
+    name, equals, values = text.partition("=")
+    if not equals or not name.strip() or not values.strip():
+        raise SettingError(f"--over {text!r} is not a sweep; wanted name=value,value, such as local.lr=0.01,0.1")
+    return name.strip(), [value.strip() for value in values.split(",") if value.strip()]
 
 
 @app.command()
 def replay(
     directory: Annotated[Path, typer.Argument(help="The directory of a run with --world local.")],
     json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    trust: Trust = False,
 ) -> None:
     """Run a recorded wall-clock run again in the simulation, with its durations and absences, and compare."""
     from paceline.cli.show import print_replay
     from paceline.runs.replay import replay as run_again
 
-    found = run_again(directory)
+    found = run_again(directory, trust=trust)
     print_replay(found, as_json=json)
     if not found.equal:
         raise typer.Exit(1)
@@ -240,19 +281,19 @@ def _perform(
     no_spans: bool,
     more: _More,
 ) -> None:
-    from paceline.cli.live import LiveProgress
+    from paceline.api.progress import LiveProgress
     from paceline.cli.show import print_failures, print_table, summaries_json
     from paceline.ledger.directory import refuse_taken
     from paceline.report.page import write_report
-    from paceline.runs.experiment import perform, plan
+    from paceline.runs.experiment import make_experiment, perform
     from paceline.runs.until import Until
 
-    out = out or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{'-'.join(names)}")
+    out = out or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
     refuse_taken(out)
-    experiment = plan(
+    experiment = make_experiment(
         names,
         overrides=[*(overrides or ()), *([f"absence={more.absence}"] if more.absence else [])],
-        file=read_settings(config, names) if config else None,
+        file=read_settings(config, names, trust=more.trust) if config else None,
         seeds=seeds,
         until=Until.parse(until or []),
         dry=dry,
@@ -281,6 +322,12 @@ def _perform(
     if outcome.failures:
         print_failures(outcome)
         raise typer.Exit(1)
+
+
+def _short(names: list[str]) -> str:
+    """Whom a directory is about, in letters that every file system takes."""
+    algorithms = dict.fromkeys(name.partition("@")[0].rpartition(":")[2] for name in names)
+    return "-".join(algorithms)[:80]
 
 
 def _fresh(path: Path) -> Path:

@@ -20,7 +20,7 @@ class Dataset:
 
     name: str
     x_train: NDArray[Any]
-    """uint8 images (n, channels, height, width), or float32 features (n, d)."""
+    """uint8 images (n, channels, height, width), or float32 features (n, ...)."""
     y_train: NDArray[np.int64]
     x_test: NDArray[Any]
     y_test: NDArray[np.int64]
@@ -59,10 +59,10 @@ class Dataset:
 
     def _check_part(self, part: str, x: NDArray[Any], y: NDArray[np.int64], group: NDArray[np.int64] | None) -> None:
         where = f"{self.name}, {part}"
-        if (x.dtype, x.ndim) not in ((np.dtype(np.uint8), 4), (np.dtype(np.float32), 2)):
+        if not ((x.dtype == np.uint8 and x.ndim == 4) or (x.dtype == np.float32 and x.ndim >= 2)):
             raise DataError(
                 f"{where}: samples are {x.dtype} with {x.ndim} axes; "
-                "wanted uint8 images (n, channels, height, width) or float32 features (n, d)"
+                "wanted uint8 images (n, channels, height, width) or float32 features (n, ...)"
             )
         if y.dtype != np.int64 or y.ndim != 1:
             raise DataError(f"{where}: labels are {y.dtype} of shape {y.shape}; wanted int64 (n,)")
@@ -81,7 +81,7 @@ class Dataset:
             _check_finite(where, x)
 
     def _check_scale(self) -> None:
-        wanted = {self.shape[0]} if len(self.shape) == 3 else {1, self.shape[0]}
+        wanted = {self.shape[0]} if self.x_train.dtype == np.uint8 else {1, self.shape[0]}
         if len(self.mean) not in wanted or len(self.std) not in wanted:
             raise DataError(
                 f"{self.name}: {len(self.mean)} means and {len(self.std)} deviations for samples of shape "
@@ -92,7 +92,7 @@ class Dataset:
 
 
 def _check_finite(where: str, x: NDArray[np.float32]) -> None:
-    rows = np.flatnonzero(~np.isfinite(x).all(axis=1))
+    rows = np.flatnonzero(~np.isfinite(x).all(axis=tuple(range(1, x.ndim))))
     if len(rows):
         raise DataError(
             f"{where}: sample {rows[0]} holds NaN or infinity ({len(rows)} such samples); "

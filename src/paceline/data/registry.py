@@ -11,8 +11,10 @@ import numpy as np
 from paceline.data.dataset import Dataset
 from paceline.data.files import Found, Layout, data_root, md5
 from paceline.data.loaders.mnist import idx_digest
+from paceline.data.own import is_own, load_own
 from paceline.data.specs import SPECS, Spec
 from paceline.errors import DataError, SettingError, nearest
+from paceline.references import announced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +84,15 @@ def verify(name: str, root: Path | None = None) -> Report:
 
 
 def parse_name(text: str) -> tuple[Spec, tuple[float, ...]]:
-    """Split ``name:1,2`` into the dataset and its numbers."""
+    """Split ``name:1,2`` into the dataset and its numbers; data of the user's own are loaded to be described."""
     name, _, rest = text.partition(":")
+    if name not in SPECS and is_own(text):
+        return _own_spec(load_own(text)), ()
     if name not in SPECS:
-        raise SettingError(f"no dataset is called {name!r}; {nearest(name, SPECS)}")
+        raise SettingError(
+            f"no dataset is called {name!r}; {nearest(name, (*SPECS, *announced('datasets')))} Data of your own are"
+            " written package.module:function, or file.npz, or file.csv"
+        )
     spec = SPECS[name]
     words = rest.split(",") if rest else []
     try:
@@ -97,6 +104,18 @@ def parse_name(text: str) -> tuple[Spec, tuple[float, ...]]:
         raise SettingError(f"dataset {text!r}: {name} {takes}")
     _check_options(text, dict(zip(spec.options, options, strict=False)))
     return spec, options
+
+
+def _own_spec(dataset: Dataset) -> Spec:
+    return Spec(
+        name=dataset.name,
+        shape=dataset.shape,
+        classes=dataset.classes,
+        licence="your own",
+        how_to_get="your own",
+        counts=(len(dataset.y_train), len(dataset.y_test)),
+        make=lambda: dataset,
+    )
 
 
 def _check_options(text: str, named: dict[str, float]) -> None:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from paceline.errors import SettingError
+from paceline.config import bounded, check_bounds
 from paceline.learn.job import EvalJob, Trainer
 from paceline.learn.space import Space
 
@@ -108,24 +108,17 @@ class Screening:
     optimum reversed and random updates change the loss as little as honest ones do, and are not found.
     """
 
-    deviations: float = 5.0
+    deviations: float = bounded(5.0, above=0)
     """How many standard deviations worse than its peers an upload may be."""
-    longest: float = 5.0
+    longest: float = bounded(5.0, above=0)
     """How many times the median length an update may have."""
-    direction: float = 0.25
+    direction: float = bounded(0.25, least=-1, below=1)
     """Least share of the usual agreement in direction; 0 still rejects opposite directions."""
-    tolerance: float = 2.0
+    tolerance: float = bounded(2.0, least=1)
     """How many times the present loss a lone upload's may be; raise it where clients' data differ very much."""
 
     def __post_init__(self) -> None:
-        for name in ("deviations", "longest"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise SettingError(f"screening.{name} is {value}; it must be a number greater than 0")
-        if not -1 <= self.direction < 1:
-            raise SettingError(f"screening.direction is {self.direction}; it must be -1 or more, and below 1")
-        if not self.tolerance >= 1:
-            raise SettingError(f"screening.tolerance is {self.tolerance}; it must be 1 or more")
+        check_bounds(self, "screening.")
 
     def passes(self, uploads: int) -> int:
         """How many models are scored on the public data: the server's, every upload's, few ones' reverse."""

@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from paceline.config import bounded, check_bounds
 from paceline.errors import SettingError
 from paceline.learn.cohort.scoring import SLICE
+from paceline.learn.determinism import same_bits
 from paceline.learn.draws import draw_batches
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
@@ -29,17 +31,14 @@ class Distillation:
     q = softmax(student's outputs / T). No dropout.
     """
 
-    steps: int = 200
-    batch: int = 128
-    lr: float = 1e-3
-    temperature: float = 1.0
+    steps: int = bounded(200, above=0, below=math.inf)
+    batch: int = bounded(128, above=0, below=math.inf)
+    lr: float = bounded(1e-3, above=0, below=math.inf)
+    temperature: float = bounded(1.0, above=0, below=math.inf)
     """T."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "lr", "temperature"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise SettingError(f"distillation.{name} is {value}; it must be a number greater than 0")
+        check_bounds(self, "distillation.")
 
     @property
     def recipe(self) -> LocalSGD:
@@ -67,11 +66,7 @@ def distil(
     batches = draw_batches([key], [len(x)], rule.recipe)
     module = space.module.eval()
     x = x.to(space.dtype)
-    # As fast a convolution as cuDNN has, among those that always give the same bits.
-    with (
-        torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=torch.backends.cudnn.allow_tf32),
-        torch.enable_grad(),
-    ):
+    with same_bits(x.device), torch.enable_grad():
         for step in range(rule.steps):
             rows = torch.from_numpy(batches.index_CSB[0, step][batches.real_CSB[0, step]]).to(x.device)
             output = torch.func.functional_call(module, weights, (x[rows],))

@@ -116,7 +116,7 @@ class Executor:
         for owner, problem in _diverged(group, [result.value for result in results]).items():
             self._diverged.setdefault(owner, problem)
         for model, result in zip(group, results, strict=True):
-            model.figure = result.loss if isinstance(result, Trained) else result.noise
+            model.figure = result.loss if isinstance(result, Trained) else result.variance
             pending.settle(model, result.value)
 
     def _measure(self, measures: list[Measure]) -> None:
@@ -228,8 +228,8 @@ def _spread(gradients: Sequence[Model]) -> Spread:
         middle += value
     middle /= len(values)
     distance = torch.stack([(value - middle).square().sum() for value in values])
-    noise = torch.stack([gradient.figure for gradient in gradients if gradient.figure is not None])
-    return Spread(tuple(noise.tolist()), tuple(distance.tolist()))
+    variance = torch.stack([gradient.figure for gradient in gradients if gradient.figure is not None])
+    return Spread(tuple(variance.tolist()), tuple(distance.tolist()))
 
 
 def _job(model: Model) -> TrainJob:

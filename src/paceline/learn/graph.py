@@ -56,7 +56,7 @@ class Visit:
     """What a client computes on its own data; the first parent is the start, then those named in ``extras``."""
 
     act: Literal["train", "probe"]
-    """Local training gives a model; a probe gives the full gradient, and its samples' noise beside it."""
+    """Local training gives a model; a probe gives the full gradient, and beside it the variance of its samples'."""
     shards: Shards
     client: int
     recipe: LocalSGD
@@ -114,7 +114,7 @@ class Model:
         self.operation = operation
         self.parents = parents
         self.figure: Tensor | None = None
-        """A number that came with the value: a visit's mean loss, a probe's noise."""
+        """A number that came with the value: a visit's mean loss, a probe's variance."""
         self.wire: Wire | None = None
         """How it is sent where not as a dense model (``packed``, ``encoded``)."""
         self.places: Places | None = common_places(parents) if parents else None
@@ -141,6 +141,9 @@ class Model:
         return combine([(float(factor), self)], passing=True)
 
     __rmul__ = __mul__
+
+    def __neg__(self) -> Model:
+        return self * -1.0
 
     def __repr__(self) -> str:
         what = "value" if self.value is not None else type(self.operation).__name__.lower()
@@ -220,7 +223,15 @@ class Comparison(Promise[Spread]):
 
 
 def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> Model:
-    """The weighted sum of models of one space; passing sums among them are folded in."""
+    """The weighted sum of models of one space; passing sums among them are folded in.
+
+    >>> import torch
+    >>> from paceline.runs.problem import make_space
+    >>> space = make_space("logistic", (1,), 2, "float32")
+    >>> zeros, ones = Model(space, torch.zeros(4)), Model(space, torch.ones(4))
+    >>> combine([(1.0, zeros), (-1.0, ones)]).operation.coefficients
+    (1.0, -1.0)
+    """
     flat: list[tuple[float, Model]] = []
     places: Places | None = None
     for factor, model in terms:
@@ -241,6 +252,16 @@ def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> M
     found = Model(space, None, Sum(tuple(f for f, _ in flat), passing), tuple(m for _, m in flat))
     found.places = places
     return found
+
+
+def total(models: Iterable[Model]) -> Model:
+    """The sum of models of one space, as one node: ``a + b + c`` would make one of each ``+``."""
+    return combine((1.0, model) for model in models)
+
+
+def once(difference: Model) -> Model:
+    """A difference or a scaling as a node of its own: computed once, not folded into every sum that uses it."""
+    return combine([(1.0, difference)])
 
 
 def common_places(models: Iterable[Model]) -> Places | None:
@@ -309,7 +330,15 @@ def job(function: Callable[..., Tensor], space: Space, *models: Model) -> Model:
 
 
 def mean(models: Sequence[Model], weights: Sequence[float] | None = None) -> Model:
-    """The average of models, weighted if weights are given (they are normalised to sum to 1)."""
+    """The average of models, weighted if weights are given (they are normalised to sum to 1).
+
+    >>> import torch
+    >>> from paceline.runs.problem import make_space
+    >>> space = make_space("logistic", (1,), 2, "float32")
+    >>> zeros, ones = Model(space, torch.zeros(4)), Model(space, torch.ones(4))
+    >>> mean([zeros, ones], [3, 1]).operation.coefficients
+    (0.75, 0.25)
+    """
     if weights is None:
         return combine((1.0 / len(models), model) for model in models)
     total = float(sum(weights))

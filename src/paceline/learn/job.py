@@ -54,7 +54,7 @@ class TrainJob:
     shards: Shards
     client: int
     key: int
-    """The visit's address as a signed 64-bit number (``noise.signed(seeds.address(...))``)."""
+    """The visit's address as a signed 64-bit number (``hashing.signed(seeds.address(...))``)."""
     mask: Tensor | None = None
     correction: Tensor | None = None
     anchor: Tensor | None = None
@@ -79,16 +79,16 @@ class Probed:
     """A client's full gradient, and how its samples' gradients scatter around it."""
 
     value: Tensor
-    noise: Tensor
-    """E‖∇f(x; ξ) - ∇F(x)‖² over the client's samples ξ, estimated without bias; a 0-d tensor."""
+    variance: Tensor
+    """Of one sample's gradient: E‖∇f(x; ξ) - ∇F(x)‖² over the client's samples ξ, estimated without bias; 0-d."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Gradients of several clients, compared."""
 
-    noise: tuple[float, ...]
-    """Each client's own (``Probed.noise``)."""
+    variance: tuple[float, ...]
+    """Of each client's gradient of one sample (``Probed.variance``)."""
     distance: tuple[float, ...]
     """Each client's squared distance from the mean gradient."""
 
@@ -135,7 +135,7 @@ class Trainer(Protocol):
         ...
 
     def probe(self, jobs: list[TrainJob]) -> list[Probed]:
-        """Full gradients, and their noise, of visits that share space and loss."""
+        """Full gradients, and the variance of one sample's gradient, of visits that share space and loss."""
         ...
 
     def evaluate(self, jobs: list[EvalJob]) -> list[Score]:

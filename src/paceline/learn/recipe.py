@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
+from paceline.config import bounded, check_bounds
 from paceline.errors import SettingError, nearest
 
 Loss = Literal["cross_entropy", "squared"]
@@ -27,21 +28,21 @@ class LocalSGD:
     norm; plus ``weight_decay`` times the weights; momentum; the step; the mask again.
     """
 
-    lr: float = 0.1
-    batch: int = 20
-    steps: int | None = None
+    lr: float = bounded(0.1, above=0, below=math.inf)
+    batch: int = bounded(20, above=0, below=math.inf)
+    steps: int | None = bounded(None, above=0, below=math.inf)
     """SGD steps a visit; give either this or ``epochs``."""
-    epochs: int | None = None
+    epochs: int | None = bounded(None, above=0, below=math.inf)
     """Passes over the client's data a visit (1 when neither is given)."""
     schedule: str = "constant"
     """How lr falls with the round: constant, exponential:0.998, inverse:10, step:0.1,50."""
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    clip: float | None = None
+    momentum: float = bounded(0.0, least=0)
+    weight_decay: float = bounded(0.0, least=0)
+    clip: float | None = bounded(None, above=0, below=math.inf)
     """Largest norm of the gradient; none when not given."""
-    prox: float = 0.0
+    prox: float = bounded(0.0, least=0)
     """FedProx's mu: pulls towards the model the visit started from, or the anchor given."""
-    sam: float = 0.0
+    sam: float = bounded(0.0, least=0)
     """Sharpness-aware minimisation: radius rho of the perturbation; 0 is off."""
     augment: Literal["none", "crop-flip"] = "none"
     loss: Loss = "cross_entropy"
@@ -51,13 +52,7 @@ class LocalSGD:
     def __post_init__(self) -> None:
         if self.steps is not None and self.epochs is not None:
             raise SettingError(f"local.steps={self.steps} and local.epochs={self.epochs}: give one of the two")
-        for name in ("lr", "batch", "steps", "epochs", "clip"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise SettingError(f"local.{name} is {value}; it must be a number greater than 0")
-        for name in ("momentum", "weight_decay", "prox", "sam"):
-            if not getattr(self, name) >= 0:
-                raise SettingError(f"local.{name} is {getattr(self, name)}; it must be 0 or more")
+        check_bounds(self, "local.")
         if self.augment not in ("none", "crop-flip"):
             raise SettingError(f"local.augment is {self.augment!r}; {nearest(self.augment, ['none', 'crop-flip'])}")
         if self.loss not in ("cross_entropy", "squared"):

@@ -87,7 +87,7 @@ def train_one(job: TrainJob) -> Trained:
 
 
 def probe_one(job: TrainJob) -> Probed:
-    """The gradient of a client's whole loss (no dropout, no augmentation), and its samples' noise (PS-9).
+    """The gradient of a client's whole loss (no dropout, no augmentation), and the variance of its samples' (PS-9).
 
     The samples are cut at random into M parts. A part of m out of n samples has a gradient whose squared distance
     from the full one is σ²/m (n-m)/(n-1) in expectation, so that Σ m ‖g_part - g‖² is σ² n (M-1)/(n-1).

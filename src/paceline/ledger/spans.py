@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from paceline.errors import CostError
 
-NOBODY = -(2**31)
+NO_SITE = -(2**31)
+"""In the place of a peer, where a span has none: nobody was its cause or its other end."""
 CHUNK = 1 << 16
 
 
@@ -117,7 +118,7 @@ class Ledger:
         self.flops += flops
         self.joules += joules
         self.busy_seconds += end - start
-        self._add((site, 0, 0, start, end, round, 0.0, flops, joules, NOBODY))
+        self._add((site, 0, 0, start, end, round, 0.0, flops, joules, NO_SITE))
 
     def transfer(
         self,
@@ -143,7 +144,7 @@ class Ledger:
         self.flops += flops
         self.joules += joules
         self.busy_seconds += (end - start) * (site >= 0)
-        self._add((site, 3, 0, start, end, round, 0.0, flops, joules, NOBODY))
+        self._add((site, 3, 0, start, end, round, 0.0, flops, joules, NO_SITE))
 
     def wait(self, site: int, start: float, end: float, round: int, cause: int) -> None:
         """Book that a site took part and could do nothing, because ``cause`` was not ready."""
@@ -166,7 +167,7 @@ class Ledger:
             visits=self.visits,
             bytes=self.bytes,
             busiest_bytes=float(self._traffic[busiest]),
-            busiest_site=busiest - self._servers if self._traffic[busiest] else NOBODY,
+            busiest_site=busiest - self._servers if self._traffic[busiest] else NO_SITE,
             flops=self.flops,
             joules=self.joules,
             busy_seconds=self.busy_seconds,

@@ -57,6 +57,7 @@ METHODS = "paceline.papers.pfedavg.methods"
 CAPACITIES = "paceline.papers.pfedavg.capacities"
 SPEEDUP = "paceline.papers.pfedavg.speedup"
 ITERATIONS = "paceline.papers.pfedavg.times"
+OTHERS = "paceline.papers.pfedavg.graphs"
 DADPFL = "DA-DPFL, TNNLS"
 PEERS = "paceline.papers.dadpfl.times"
 SPARSER = "paceline.papers.dadpfl.trained"
@@ -95,6 +96,7 @@ _ENTRIES = (
     Entry("pfedavg-fig6", "the same methods over time", PFEDAVG, f"{METHODS}:fig6", BOTH),
     Entry("pfedavg-fig7", "time to an accuracy over capacities", PFEDAVG, f"{CAPACITIES}:fig7", BOTH),
     Entry("pfedavg-fig8", "convergence with three weightings", PFEDAVG, f"{MIXED}:fig8", BOTH),
+    Entry("pfedavg-graphs", "twelve other graphs: p against all modes", PFEDAVG, f"{OTHERS}:graphs", BOTH),
     Entry("noidle-screening", "hostile devices, and what screening saves", NOIDLE, f"{LEARNED}:screening", BOTH),
     Entry("dadpfl-table2", "traffic and operations of all methods", DADPFL, "paceline.papers.dadpfl.costs:table2"),
     Entry("dadpfl-fig3", "cost in time and energy over θ", DADPFL, "paceline.papers.dadpfl.energy:fig3"),

@@ -159,7 +159,8 @@ def _public(run: Run) -> dict[str, str]:
 def _label(run: Run, firsts: Sequence[Run]) -> str:
     rivals = [_public(other) for other in firsts if other.algorithm == run.algorithm and other is not run]
     mine = _public(run)
-    apart = [f"{key}={value}" for key, value in mine.items() if any(other.get(key) != value for other in rivals)]
+    different = {key: value for key, value in mine.items() if any(other.get(key) != value for other in rivals)}
+    apart = [f"{key.removeprefix('options.')}={value}" for key, value in different.items()]
     return f"{run.algorithm} ({', '.join(apart)})" if apart else run.algorithm
 
 

@@ -122,9 +122,30 @@ def _why(run: Run) -> str:
     return why if isinstance(why, str) else ""
 
 
+def ran_out(groups: Sequence[Group]) -> str:
+    """Whose rounds were over before the target was met: that is no proof that it cannot be met."""
+    found = []
+    for group in groups:
+        short = [run for run in group.runs if _ran_out(run)]
+        if short:
+            rounds = max(run.figure("rounds") or 0.0 for run in short)
+            found.append(f"{group.label} in {len(short)} of {len(group.runs)} seeds, after {rounds:,.0f} rounds")
+    return f"rounds ran out before the target: {'; '.join(found)} (set rounds to go on)" if found else ""
+
+
+def _ran_out(run: Run) -> bool:
+    asked = isinstance(run.summary.get("target"), dict) and run.figure("target", "time") is None
+    limit = run.summary.get("until")
+    limits = [limit.get(word) for word in ("time", "visits")] if isinstance(limit, dict) else []
+    reached = [run.figure("time") or 0.0, run.figure("visits") or 0.0]
+    stopped = any(most is not None and at >= most for most, at in zip(limits, reached, strict=False))
+    return asked and run.summary.get("status") == "done" and not _why(run) and not stopped
+
+
 def remarks(groups: Sequence[Group]) -> list[str]:
     """What a reader of the comparison must know besides."""
-    return [text for text in (mixed_scores(groups), absence_rules(groups), ended_early(groups)) if text]
+    told = mixed_scores(groups), absence_rules(groups), ended_early(groups), ran_out(groups)
+    return [text for text in told if text]
 
 
 def _kinds(group: Group) -> set[object]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any
 
 import pyarrow as pa
 
 from paceline.algorithms.base import Algorithm
-from paceline.algorithms.registry import algorithm_named
-from paceline.errors import SettingError
+from paceline.config import apply
 from paceline.ledger import Ledger, Totals
 from paceline.runs.problem import make_space
+from paceline.runs.settings import make_settings
 from paceline.system import Fleet, FleetSettings, build_fleet
+from paceline.system.listed import read_fleet
 from paceline.worlds.absence import parse_absence
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
@@ -28,6 +31,8 @@ class Timeline:
     times: list[float]
     """When each round ended, in seconds."""
     ledger: Ledger
+    assumed: str = ""
+    """What was taken for granted where the schedule depends on something learned."""
 
     @property
     def seconds(self) -> float:
@@ -43,39 +48,73 @@ class Timeline:
         """Who did what when, one row a span."""
         return self.ledger.table()
 
+    def __repr__(self) -> str:
+        costs, assumed = self.totals, f"; {self.assumed}" if self.assumed else ""
+        return (
+            f"{len(self.times):,} rounds in {self.seconds:,.6g} s, {costs.visits:,} visits, {costs.bytes:,.0f} bytes,"
+            f" {100 * costs.idle_share:.0f} % of the devices' time spent waiting{assumed}"
+        )
+
 
 def dry(
-    algorithm: Algorithm | str,
-    fleet: Fleet | FleetSettings | None = None,
+    algorithm: Algorithm | type[Algorithm] | str,
+    fleet: Fleet | FleetSettings | Mapping[str, Any] | str | PathLike[str] | None = None,
     *,
-    clients: int = 100,
+    clients: int | None = None,
+    rounds: int | None = None,
     seed: int = 0,
     absence: str | None = None,
     problem: Problem | None = None,
     ledger: Ledger | None = None,
     enough: Callable[[], bool] | None = None,
 ) -> Timeline:
-    """The timeline of an algorithm on a fleet: ``dry("fedbuff", clients=1000).seconds``.
+    """The timeline of an algorithm on a fleet, without learning anything.
 
-    ``fleet`` is one that was built, or its settings (then of so many ``clients``). Models have the size of
-    ``problem``'s, or next to none. It ends with the algorithm, or after the first round at which ``enough`` says so.
+    ``fleet`` is one that was built, its settings, or the path of a fleet's file; then of so many ``clients`` (as many
+    as the file lists, else 100). Models have the size of ``problem``'s, or next to none. It ends with the algorithm,
+    or after the first round at which ``enough`` says so. What would have to be learned is assumed, and said so.
+
+    >>> dry("fedbuff", {"times": "constant:2", "jitter": 0}, clients=50, rounds=10).seconds
+    10.0
     """
-    chosen = algorithm_named(algorithm).make() if isinstance(algorithm, str) else algorithm
     if not isinstance(fleet, Fleet):
-        fleet = build_fleet(fleet or FleetSettings(), clients, seed)
+        described = _described(fleet)
+        size = clients or (read_fleet(described.file).size if described.file else 100)
+        fleet = build_fleet(described, size, seed)
+    chosen = _chosen(algorithm, fleet.size, rounds)
     chosen.check(fleet.size)
     traits = chosen.traits(fleet.size)
-    if traits.observes:
-        raise SettingError(f"a dry run learns nothing, but this schedule depends on learning: {traits.observes}")
+    assumed = ""
+    if traits.assumption is not None:
+        chosen, assumed = apply(chosen, traits.assumption.settings), traits.assumption.text
+        chosen.check(fleet.size)
+    space = make_space("logistic", (1,), 2, "float32")
     world = simulate(
         fleet,
-        problem or Problem(make_space("logistic", (1,), 2, "float32"), "none", nominal=1),
+        problem or Problem(space, "none", nominal=1, public_size=int(traits.needs_public)),
         seed,
         ledger,
         learning=False,
         absence=parse_absence(absence or traits.absence),
     )
-    return Timeline(follow(world, chosen, enough), world.ledger)
+    return Timeline(follow(world, chosen, enough), world.ledger, assumed)
+
+
+def _described(fleet: FleetSettings | Mapping[str, Any] | str | PathLike[str] | None) -> FleetSettings:
+    if isinstance(fleet, FleetSettings):
+        return fleet
+    words = fleet if isinstance(fleet, Mapping) else {} if fleet is None else {"file": fspath(fleet)}
+    return apply(FleetSettings(), words, "fleet.")
+
+
+def _chosen(algorithm: Algorithm | type[Algorithm] | str, clients: int, rounds: int | None) -> Algorithm:
+    """By name it is fitted to the fleet, as on the command line; an instance is taken as it is."""
+    made: Algorithm
+    if isinstance(algorithm, str):
+        made = make_settings(algorithm, [f"clients={clients}"]).algorithm
+    else:
+        made = algorithm() if isinstance(algorithm, type) else algorithm
+    return made if rounds is None else apply(made, {"rounds": rounds})
 
 
 def follow(world: Stage, algorithm: Algorithm, enough: Callable[[], bool] | None = None) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,9 @@ from paceline.runs.settings import Settings, make_settings
 from paceline.runs.until import Until
 from paceline.system.failures import parse_failures
 
+LIFT = 10
+"""How many times its own number of rounds an algorithm may go on until a target is met."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
@@ -35,6 +39,8 @@ class Experiment:
     """Whether a model that is used where it was never sent is an error."""
     workers: int | None = None
     """With these many processes of this machine instead of a simulation."""
+    keep_models: bool = False
+    """Whether every run's directory gets the weights that were scored last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +56,7 @@ class Outcome:
         return [run for run in self.runs if run.failure is not None]
 
 
-def plan(
+def make_experiment(
     names: Sequence[str],
     *,
     overrides: Sequence[str] = (),
@@ -62,19 +68,26 @@ def plan(
     keep_spans: bool = True,
     check_places: bool = False,
     workers: int | None = None,
+    keep_models: bool = False,
 ) -> Experiment:
-    """Every algorithm with every seed; all settings are checked before anything starts."""
+    """Every algorithm with every seed; all settings are checked before anything starts.
+
+    An algorithm may be named several times in different variants: ``fedbuff@buffer=5 fedbuff@buffer=20``. Where
+    ``until`` says when to stop, the number of rounds that an algorithm has by default does not end it before.
+    """
     if seeds < 1:
         raise SettingError(f"--seeds is {seeds}; it must be 1 or more")
     if len(set(names)) < len(names):
-        raise SettingError(f"an algorithm is named twice in {' '.join(names)}; name each once")
+        raise SettingError(
+            f"an algorithm is named twice in {' '.join(names)}; name each once, or as variants: fedbuff@buffer=5"
+        )
     until = until or Until()
     if dry and until.learned:
         raise SettingError("a dry run learns nothing, so it cannot stop at an accuracy; use --until time=SECONDS")
-    if held := max(algorithm_named(name).public for name in names):
+    if held := max(algorithm_named(name.partition("@")[0]).public for name in names):
         # One of them needs data at its server: all then learn from the same rest.
         file = {"public": held, **(file or {})}
-    first = [make_settings(name, overrides, file) for name in names]
+    first = [make_settings(name, overrides, file, lift=LIFT if until != Until() else 1) for name in names]
     _check_failures(first)
     settings = tuple(replace(one, seed=one.seed + k) for one in first for k in range(seeds))
     if workers is not None and (dry or len(settings) > 1):
@@ -89,6 +102,7 @@ def plan(
         keep_spans=keep_spans,
         check_places=check_places,
         workers=workers,
+        keep_models=keep_models,
     )
 
 
@@ -115,6 +129,12 @@ def _listed(links: Collection[tuple[int, int]]) -> str:
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else "no links"
 
 
+def _folder(settings: Settings) -> str:
+    """A name for a run's directory, of letters that every file system takes."""
+    name = f"{settings.name}@{settings.variant}" if settings.variant else settings.name
+    return re.sub(r"[^\w.@=,+-]", "_", name)
+
+
 def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = None) -> Outcome:
     """Run all of it together."""
     if experiment.workers is not None:
@@ -125,7 +145,7 @@ def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = 
     for settings in experiment.settings:
         directory = experiment.out
         if directory is not None and several:
-            directory = directory / f"{settings.name}-seed{settings.seed}"
+            directory = directory / f"{_folder(settings)}-seed{settings.seed}"
         runs.append(
             make_run(
                 settings,
@@ -135,6 +155,7 @@ def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = 
                 keep_spans=experiment.keep_spans,
                 on_row=on_row,
                 check_places=experiment.check_places,
+                keep_model=experiment.keep_models,
             )
         )
     for run in runs if not experiment.dry else ():

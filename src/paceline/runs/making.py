@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from paceline.algorithms.base import Traits
+from paceline.algorithms.base import Event, Traits
+from paceline.config import apply
 from paceline.errors import SettingError
 from paceline.ledger import Ledger
 from paceline.runs.measured import with_measured_server
@@ -39,6 +40,7 @@ def make_run(
     keep_spans: bool = True,
     on_row: Callable[[Run, Row], None] | None = None,
     check_places: bool = False,
+    keep_model: bool = False,
 ) -> Run:
     """A simulated run, checked and ready to start."""
     settings, traits, problem = prepared(settings, dry=dry)
@@ -53,7 +55,12 @@ def make_run(
         flush=flush_limit(settings, traits, problem),
         check_places=check_places,
     )
-    return Run(settings, traits, world, until=until, directory=directory, keep_spans=keep_spans, on_row=on_row)
+    if dry and traits.assumption is not None:
+        world.tell(Event(text=f"a dry run learns nothing: {traits.assumption.text}"))
+    return Run(
+        settings, traits, world, until=until, directory=directory, keep_spans=keep_spans, on_row=on_row,
+        keeps_model=keep_model and not dry,
+    )  # fmt: skip
 
 
 def prepared(settings: Settings, *, dry: bool = False) -> tuple[Settings, Traits, Problem]:
@@ -63,11 +70,9 @@ def prepared(settings: Settings, *, dry: bool = False) -> tuple[Settings, Traits
     traits: Traits = s.algorithm.traits(s.clients)
     s = replace(s, absence=traits.absence if s.absence == OWN else s.absence)
     parse_absence(s.absence)
-    if dry and traits.observes:
-        raise SettingError(
-            f"a dry run learns nothing, but {s.name} must learn something to know its schedule: leave out"
-            f" --dry-run, or {traits.observes}"
-        )
+    if dry and traits.assumption is not None:
+        s = replace(s, algorithm=apply(s.algorithm, traits.assumption.settings, f"{s.name}."))
+        s.algorithm.check(s.clients)
     if traits.needs_public and not s.public:
         raise SettingError(
             f"{s.name} is to screen or distil at the server, which needs samples there; give it some, as in"

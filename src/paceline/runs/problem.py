@@ -98,8 +98,8 @@ def split_rest(
 
 def is_here(name: str) -> bool:
     """Whether a dataset can be loaded."""
-    known = {entry.name: entry.present for entry in catalogue()}
-    return known[parse_name(name)[0].name]
+    spec = parse_name(name)[0]
+    return spec.make is not None or {entry.name: entry.present for entry in catalogue()}[spec.name]
 
 
 @lru_cache(maxsize=4)

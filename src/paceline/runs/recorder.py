@@ -152,6 +152,7 @@ def describe(settings: Settings) -> dict[str, Any]:
     """All settings as plain values, the algorithm's own under ``options``."""
     tree = to_tree(settings)
     name, options = tree.pop("name"), tree.pop("algorithm")
+    del tree["variant"]  # its words are among the options and settings
     return {"algorithm": name, "options": {k: _plain(v) for k, v in options.items()}, **tree}
 
 

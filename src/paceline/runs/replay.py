@@ -12,6 +12,7 @@ from torch import Tensor
 
 from paceline.errors import DataError
 from paceline.ledger.weights import read_weights
+from paceline.references import refuse_untrusted
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import make_replay
 from paceline.runs.settings import ExecutorSettings, settings_from
@@ -41,13 +42,15 @@ class Replayed:
         return asdict(self)
 
 
-def replay(directory: Path) -> Replayed:
-    """Run again what was recorded in a directory, and compare."""
+def replay(directory: Path, *, trust: bool = False) -> Replayed:
+    """Run again what was recorded in a directory, and compare; code that its settings name needs ``trust``."""
     try:
         kept = json.loads((directory / "settings.json").read_text(encoding="utf-8"))
         summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise DataError(f"{directory} holds no finished run: {problem}") from None
+    if not trust:
+        refuse_untrusted(kept, str(directory))
     settings = replace(settings_from(kept), executor=ALONE)
     run, hands = make_replay(settings, directory, Until(**summary["until"]))
     drive([run], make_executor(ALONE))

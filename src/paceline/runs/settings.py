@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
@@ -11,11 +12,15 @@ from paceline.config import Tree, apply, merge, parse_override
 from paceline.data.partition import PARTITIONS
 from paceline.errors import SettingError, nearest
 from paceline.forms import written
+from paceline.references import announced
 from paceline.system import FleetSettings
+from paceline.system.listed import read_fleet
 from paceline.worlds.absence import ABSENCES
 from paceline.worlds.hostile import ATTACKS
 
 A = TypeVar("A")
+_BETWEEN = re.compile(r",(?=[A-Za-z_][\w.]*=)")
+"""Between two words of a variant: a comma before the next name, for values may have commas of their own."""
 OWN = "own"
 """The rule for absence that an algorithm states itself."""
 
@@ -49,6 +54,8 @@ class Settings:
     name: str = "fedavg"
     """The algorithm's name."""
     algorithm: Any = None
+    variant: str = ""
+    """What was said after an @ behind the name, as in ``fedbuff@buffer=5``."""
     seed: int = 0
     """All randomness follows from it, for every algorithm alike."""
     dataset: str = "digits"
@@ -89,28 +96,55 @@ SHORTCUTS = ("rounds", "local")
 """Words that may be said at the top although they belong to the algorithm."""
 
 
-def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = None) -> Settings:
-    """The named algorithm with its defaults, then the file's settings, then the overrides.
+def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = None, *, lift: int = 1) -> Settings:
+    """The named algorithm with its defaults, then the file's settings, then the overrides, then the variant's.
 
     ``algorithm.NAME=VALUE`` speaks to whatever algorithm runs and ``psfl.width=8`` to that one alone, so that one
-    line can set up a comparison.
+    line can set up a comparison. A variant is written behind the name: ``fedbuff@buffer=5,local.lr=0.1``. The rounds
+    that an algorithm has by default are multiplied by ``lift``, unless it does something in proportion to them.
+
+    >>> make_settings("fedbuff@buffer=5", ["clients=20"]).algorithm.buffer
+    5
     """
+    name, _, variant = name.partition("@")
     named = algorithm_named(name)
     tree: Tree = dict(file or {})
-    for text in overrides:
+    for text in (*overrides, *variant_overrides(named.make(), variant)):
         tree = merge(tree, parse_override(text))
     _check_words(tree, name)
-    own = {other: dict(tree.pop(other, {})) for other in ALGORITHMS}
+    own = {other: dict(tree.pop(other, {})) for other in _groups(tree)}
     rules = {other: words.pop("absence") for other, words in own.items() if "absence" in words}
     for other, words in own.items():  # also of those that do not run: a slip must not pass in silence
         apply(algorithm_named(other).make(), words, f"{other}.")
     if name in rules:  # a rule for one algorithm alone
         tree = {**tree, "absence": rules[name]}
-    algorithm_tree = merge(_lifted(tree), own[name])
-    base = Settings(name=name, every=named.every, public=named.public)
+    algorithm_tree = merge(_lifted(tree), own.get(name, {}))
+    base = Settings(name=name, variant=variant, every=named.every, public=named.public)
     settings = apply(base, {key: value for key, value in tree.items() if key != "algorithm"})
+    if settings.fleet.file and "clients" not in tree:  # as many clients as devices are listed
+        settings = replace(settings, clients=read_fleet(settings.fleet.file).size)
     algorithm = fitted(named.make(), settings.clients)
+    own_pace = algorithm.traits(settings.clients).paced_by_rounds if lift > 1 else True
+    if "rounds" not in algorithm_tree and hasattr(algorithm, "rounds") and not own_pace:
+        algorithm_tree = {**algorithm_tree, "rounds": lift * algorithm.rounds}
     return replace(settings, algorithm=apply(algorithm, algorithm_tree, f"{name}."))
+
+
+def variant_overrides(algorithm: Any, variant: str) -> list[str]:
+    """A variant's words as overrides: of the algorithm's own settings, else of the run's.
+
+    >>> from paceline import FedBuff
+    >>> variant_overrides(FedBuff(), "buffer=5,clients=20")
+    ['algorithm.buffer=5', 'clients=20']
+    """
+    own = {each.name for each in fields(algorithm)}
+    words = _BETWEEN.split(variant) if variant else []
+    return [f"algorithm.{word}" if word.partition("=")[0].partition(".")[0] in own else word for word in words]
+
+
+def _groups(tree: Tree) -> list[str]:
+    """The algorithms whose settings a tree may hold: the built-in ones, and others that it names."""
+    return [*ALGORITHMS, *(word for word in tree if word in announced("algorithms"))]
 
 
 def fitted(algorithm: A, clients: int) -> A:
@@ -130,17 +164,18 @@ def settings_from(kept: Mapping[str, Any]) -> Settings:
     """What a run was made of, from the words in its directory."""
     rest = {key: value for key, value in kept.items() if key not in ("algorithm", "options", "versions")}
     name = str(kept["algorithm"])
-    return make_settings(name, (), {**rest, name: dict(kept["options"])})
+    group = name if name in ALGORITHMS else "algorithm"
+    return make_settings(name, (), {**rest, group: dict(kept["options"])})
 
 
 def _check_words(tree: Tree, name: str) -> None:
-    known = {f.name for f in fields(Settings)} - {"name"} | set(SHORTCUTS) | set(ALGORITHMS)
+    known = {f.name for f in fields(Settings)} - {"name", "variant"} | set(SHORTCUTS) | set(_groups(tree))
     for key, value in tree.items():
         if key not in known:
             options = {f.name for f in fields(algorithm_named(name).make())}  # type: ignore[arg-type]
             hint = f"did you mean '{name}.{key}'?" if key in options else nearest(key, known)
             raise SettingError(f"unknown setting {key!r}; {hint}")
-        if key in {*ALGORITHMS, "algorithm", "local"} and not isinstance(value, dict):
+        if key in {*_groups(tree), "algorithm", "local"} and not isinstance(value, dict):
             raise SettingError(f"{key} is a group of settings, not {value!r}; give {key}.NAME=VALUE")
 
 

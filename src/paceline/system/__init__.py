@@ -9,7 +9,6 @@ from paceline.system.availability import (
     Combined,
     Dropouts,
     Leave,
-    Schedule,
     Vanishing,
     Windows,
 )
@@ -17,6 +16,7 @@ from paceline.system.compute import Compute, FlopTimes, LawTimes, MeasuredTimes
 from paceline.system.cost import FREE, Cost
 from paceline.system.failures import Failures, parse_failures
 from paceline.system.fleet import Fleet, FleetSettings, build_fleet
+from paceline.system.hours import Schedule
 from paceline.system.laws import (
     Constant,
     Discrete,
@@ -29,7 +29,7 @@ from paceline.system.laws import (
 )
 from paceline.system.links import FreeLinks, LinkPower, Links, RateLinks, TraceLinks
 from paceline.system.network import Backbone, Network, Rate, Route, Sharing, parse_backbone, parse_sharing
-from paceline.system.server import ConstantServer, FlopServer, FreeServer, Server, UndefinedServer
+from paceline.system.server import ConstantServer, FlopServer, FreeServer, ServerCosts, UndefinedServer
 from paceline.system.traces import Recording, Trace, read_traces
 
 __all__ = [
@@ -70,7 +70,7 @@ __all__ = [
     "Windows",
     "Schedule",
     "Combined",
-    "Server",
+    "ServerCosts",
     "UndefinedServer",
     "FreeServer",
     "ConstantServer",

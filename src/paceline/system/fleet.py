@@ -11,8 +11,9 @@ from paceline.system.compute import TIMES, Compute, parse_times
 from paceline.system.cost import Cost
 from paceline.system.failures import FAILURES, Failures, parse_failures
 from paceline.system.links import LINKS, LinkPower, Links, RateLinks, TraceLinks, parse_links
+from paceline.system.listed import DelayedLinks, FleetFile, read_fleet
 from paceline.system.network import BACKBONES, SHARINGS, Network, parse_backbone, parse_sharing
-from paceline.system.server import SERVERS, Server, UndefinedServer, parse_server
+from paceline.system.server import SERVERS, ServerCosts, UndefinedServer, parse_server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Fleet:
     compute: Compute
     links: Links
     availability: Availability
-    server: Server = field(default_factory=UndefinedServer)
+    server: ServerCosts = field(default_factory=UndefinedServer)
     network: Network | None = None
     """What transfers share with one another; None where each has its byte rate to itself."""
     failures: Failures = field(default_factory=Failures)
@@ -42,6 +43,9 @@ class Fleet:
 class FleetSettings:
     """A fleet in words and numbers, as it is set on the command line: ``--set fleet.times=discrete``."""
 
+    file: str = ""
+    """A CSV or TOML file that lists the devices with their speed, links, power and availability (docs/fleets.md);
+    what it says goes before the other settings. ``FILE,repeat`` where it has fewer devices than there are clients."""
     times: str = written("discrete", TIMES)
     """How long devices train."""
     jitter: float = 0.2
@@ -79,18 +83,37 @@ class FleetSettings:
 def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
     """The fleet that these settings describe; impossible settings are an error here, before any work starts."""
     power = LinkPower(settings.link_watts, receive=settings.receive_watts, server=settings.server_link_watts)
-    links = parse_links(
-        settings.links, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
-    )
+    listed = read_fleet(settings.file) if settings.file else None
+    if listed is not None:
+        listed.check(size)
+    links = _links(settings, listed, power, seed)
+    compute = listed and listed.compute(seed=seed, jitter=settings.jitter, watts=settings.watts)
+    presence = listed and listed.presence(seed=seed, clients=size)
     return Fleet(
         size=size,
-        compute=parse_times(settings.times, seed=seed, jitter=settings.jitter, watts=settings.watts),
+        compute=compute or parse_times(settings.times, seed=seed, jitter=settings.jitter, watts=settings.watts),
         links=links,
-        availability=parse_availability(settings.availability, seed=seed, size=size),
+        availability=presence or parse_availability(settings.availability, seed=seed, size=size),
         server=parse_server(settings.server, watts=settings.server_watts),
         network=_network(settings, links, power, seed),
         failures=parse_failures(settings.failures, seed=seed),
     )
+
+
+def _links(settings: FleetSettings, listed: FleetFile | None, power: LinkPower, seed: int) -> Links:
+    """The links as the file lists them, or as the settings say; a listed latency comes on top of either."""
+    up, down = (listed.law("up_mbps"), listed.law("down_mbps")) if listed is not None else (None, None)
+    links: Links
+    if up is not None and down is not None:
+        links = RateLinks(
+            up=up, down=down, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
+        )
+    else:
+        links = parse_links(
+            settings.links, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
+        )
+    latency = listed.law("latency") if listed is not None else None
+    return links if latency is None else DelayedLinks(links, latency)
 
 
 def _network(settings: FleetSettings, links: Links, power: LinkPower, seed: int) -> Network | None:

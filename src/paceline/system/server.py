@@ -10,7 +10,7 @@ from paceline.forms import Form, Forms
 from paceline.system.cost import FREE, Cost, above_zero, power
 
 
-class Server(Protocol):
+class ServerCosts(Protocol):
     """What work on a server costs."""
 
     def work(self, flops: float) -> Cost:
@@ -70,13 +70,13 @@ class FlopServer:
         return Cost(seconds, seconds * self._watts)
 
 
-def _measured() -> Server:
+def _measured() -> ServerCosts:
     raise SettingError(
         "fleet.server is 'measured', which a run replaces by the FLOP/s that it finds; give flops:RATE to a fleet"
     )
 
 
-SERVERS: Forms[Server] = Forms(
+SERVERS: Forms[ServerCosts] = Forms(
     "fleet.server",
     Form("free", FreeServer, "server work takes no time and no energy", "free"),
     Form("constant:SECONDS", ConstantServer, "every job takes so many seconds", "constant:2", needs=("watts",)),
@@ -87,6 +87,6 @@ SERVERS: Forms[Server] = Forms(
 """What server work can cost."""
 
 
-def parse_server(text: str, *, watts: float | None = None) -> Server:
+def parse_server(text: str, *, watts: float | None = None) -> ServerCosts:
     """What server work costs, from words."""
     return SERVERS.parse(text, watts=watts)

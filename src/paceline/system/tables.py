@@ -23,6 +23,11 @@ class Row:
     def __contains__(self, column: str) -> bool:
         return column in self._cells
 
+    @property
+    def columns(self) -> list[str]:
+        """The names in the header."""
+        return [str(name) for name in self._cells]
+
     def text(self, column: str) -> str:
         """The cell as text, which must not be empty."""
         cell = (self._cells[column] or "").strip()

@@ -46,7 +46,8 @@ class Hostile:
         return apply(_random, start, trained, *masks, key=key, factor=self.factor)
 
 
-NOBODY = Hostile()
+HARMLESS = Hostile()
+"""An adversary that has nobody: no client is hostile."""
 
 
 def _pushed(start: Tensor, trained: Tensor, mask: Tensor | None = None, *, factor: float) -> Tensor:
@@ -84,7 +85,7 @@ def _attack(attack: Attack, sign: float = 1.0) -> Callable[..., Hostile]:
 _KINDS, _KNOWN = {"SHARE": SHARE, "FACTOR": FINITE}, ("clients", "seed")
 ATTACKS: Forms[Hostile] = Forms(
     "hostile",
-    Form("none", lambda: NOBODY, "nobody attacks", "none"),
+    Form("none", lambda: HARMLESS, "nobody attacks", "none"),
     Form(
         "sign-flip:SHARE[,FACTOR]",
         _attack("push", -1.0),

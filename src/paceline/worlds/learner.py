@@ -14,7 +14,7 @@ from paceline.learn.graph import Measure, Model, Promise, Visit
 from paceline.learn.hashing import signed
 from paceline.learn.recipe import LocalSGD, one_step
 from paceline.seeds import address, mix
-from paceline.worlds.hostile import NOBODY, Hostile
+from paceline.worlds.hostile import HARMLESS, Hostile
 from paceline.worlds.problem import Problem
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Learner:
         seed: int,
         *,
         dry: bool = False,
-        adversary: Hostile = NOBODY,
+        adversary: Hostile = HARMLESS,
         flush: float = math.inf,
     ) -> None:
         self.problem = problem

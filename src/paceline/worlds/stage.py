@@ -14,7 +14,7 @@ from torch import Tensor
 from paceline.errors import Deserted, Dropped
 from paceline.learn.graph import Model, Promise
 from paceline.learn.recipe import LocalSGD, one_step
-from paceline.ledger import NOBODY, Ledger
+from paceline.ledger import NO_SITE, Ledger
 from paceline.ledger.events import Chronicle, Event
 from paceline.seeds import Address, stream
 from paceline.worlds.barrier import Activity, book_waits, say_where
@@ -178,7 +178,7 @@ class Stage:
             result = await event
             self._waited(site, begin, round, cause if isinstance(cause, int) else cause(result))
         except Dropped:
-            self._waited(site, begin, round, cause if isinstance(cause, int) else NOBODY)
+            self._waited(site, begin, round, cause if isinstance(cause, int) else NO_SITE)
             raise
         finally:  # what is in flight when a run ends is not booked
             self._diary.answered(question)

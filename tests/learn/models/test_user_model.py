@@ -78,7 +78,7 @@ def test_what_is_wrong_is_said(module, factory, complaint):
 
 @pytest.mark.parametrize("reference", ["", "module", ":factory", "module:", "module:a b"])
 def test_malformed_references_are_refused(reference):
-    with pytest.raises(ModelError, match=r"package\.module:factory"):
+    with pytest.raises(ModelError, match=r"package\.module:name"):
         load_user_model(reference)
 
 

@@ -52,7 +52,7 @@ def rounded(clients: int) -> int:
 
 
 @dataclass(eq=False)
-class StepGraph:
+class CapturedStep:
     """One captured step and the buffers it reads and writes."""
 
     state: CohortState
@@ -72,10 +72,10 @@ class StepGraph:
 
 
 @dataclass(eq=False)
-class GraphCache:
+class CaptureCache:
     """Captured steps by form."""
 
-    graphs: dict[tuple[object, ...], StepGraph] = field(default_factory=dict)
+    steps: dict[tuple[object, ...], CapturedStep] = field(default_factory=dict)
 
     @torch.no_grad()
     def run(self, program: Program, state: CohortState, plan: StepPlan) -> Tensor:
@@ -91,9 +91,9 @@ class GraphCache:
             plan.x.data_ptr(),
             plan.x.dtype,
         )
-        captured = self.graphs.get(form)
+        captured = self.steps.get(form)
         if captured is None:
-            captured = self.graphs[form] = capture(program, state, plan, size)
+            captured = self.steps[form] = capture(program, state, plan, size)
         _load(captured.state, state, clients)
         captured.reset(plan.key_C)
         lr_CS = plan.lr_C[:, None] * (torch.arange(steps, device=plan.x.device) < plan.left_C[:, None])
@@ -128,7 +128,7 @@ def _load(target: CohortState, source: CohortState, clients: int) -> None:
             torch._foreach_copy_([t[:clients] for t in into], given)
 
 
-def capture(program: Program, like: CohortState, plan: StepPlan, size: int) -> StepGraph:
+def capture(program: Program, like: CohortState, plan: StepPlan, size: int) -> CapturedStep:
     """Record one step on fresh buffers."""
     x, batch = plan.x, plan.rows_CSB.shape[2]
 
@@ -143,7 +143,7 @@ def capture(program: Program, like: CohortState, plan: StepPlan, size: int) -> S
         buffers(like.correction),
         buffers(like.mask),
     )
-    made = StepGraph(
+    made = CapturedStep(
         state=state,
         key_C=torch.zeros(size, dtype=torch.int64, device=x.device),
         rows_CB=torch.zeros(size, batch, dtype=torch.int64, device=x.device),

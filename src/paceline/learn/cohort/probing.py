@@ -1,4 +1,4 @@
-"""Probes of a cohort: full gradients and their noise, part by part; ``reference.probe_one`` is the specification."""
+"""Probes of a cohort: full gradients and variances, part by part; ``reference.probe_one`` is the specification."""
 
 from __future__ import annotations
 
@@ -51,8 +51,10 @@ def probe_cohort(program: Program, params: list[Tensor], plan: ProbePlan) -> lis
             total.addcmul_(g, share_C.view(-1, *[1] * (g.dim() - 1)))
     apart_C = (squares_C - size_C * _squares(full)).clamp(min=0.0)
     fewer_C = torch.tensor([max(1, p - 1) for p in plan.parts_C], device=plan.x.device)
-    noise_C = apart_C * (size_C - 1) / (size_C * fewer_C)
-    return [Probed(value, noise) for value, noise in zip(program.unpack(full), noise_C.unbind(0), strict=True)]
+    variance_C = apart_C * (size_C - 1) / (size_C * fewer_C)
+    return [
+        Probed(value, variance) for value, variance in zip(program.unpack(full), variance_C.unbind(0), strict=True)
+    ]
 
 
 def _squares(tensors: list[Tensor]) -> Tensor:

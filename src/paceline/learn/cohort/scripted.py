@@ -1,15 +1,13 @@
-"""TorchScript traces of a cohort's SGD steps on a CPU: one call instead of hundreds.
+"""A cohort's SGD steps as TorchScript, on a CPU: one call instead of hundreds.
 
-A traced step runs outside Python: it holds no interpreter lock, so cohorts in several threads really run side by
+A scripted step runs outside Python: it holds no interpreter lock, so cohorts in several threads really run side by
 side, and small steps are not dominated by Python. The same operations run in the same order, so the bits are those
-of the plain step. TorchScript is deprecated in torch; where it cannot trace a step, or is gone, the plain step
-runs instead.
+of the plain step. Where TorchScript cannot trace a step, or is gone (``torchscript``), the plain step runs instead.
 """
 
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,20 +19,21 @@ from torch import Tensor
 from paceline.learn.cohort.captured import ROUNDED, recipe_form, rounded, state_form
 from paceline.learn.cohort.step import CohortState, StepPlan, make_batch, sgd_step
 from paceline.learn.programs.program import Program
+from paceline.learn.torchscript import traced
 
 WORTH = 3
-"""A form is traced when it comes up this often: tracing costs about ten plain runs."""
+"""A form is scripted when it comes up this often: that costs about ten plain runs."""
 UNROLLED = (8, 4, 2, 1)
-"""Steps that are traced together."""
+"""Steps that are scripted together."""
 
 Steps = Callable[..., Tensor]
 
 
 @dataclass(eq=False)
-class TraceCache:
-    """Traced steps by form; shared by the threads of one trainer."""
+class ScriptCache:
+    """Scripted steps by form; shared by the threads of one trainer."""
 
-    traces: dict[tuple[object, ...], Steps] = field(default_factory=dict)
+    scripts: dict[tuple[object, ...], Steps] = field(default_factory=dict)
     seen: Counter[tuple[object, ...]] = field(default_factory=Counter)
     lock: Any = field(default_factory=threading.Lock)
 
@@ -67,14 +66,14 @@ class TraceCache:
         batch, sample = plan.rows_CSB.shape[2], plan.x.shape[1:]
         size = state.params[0].shape[0]
         form = (id(program), recipe_form(plan.recipe), state_form(state), size, count, batch, sample, plan.x.dtype)
-        traced = self.traces.get(form)
-        if traced is not None:
-            return traced
+        scripted = self.scripts.get(form)
+        if scripted is not None:
+            return scripted
         with self.lock:
             self.seen[form] += 1
-            if form not in self.traces and self.seen[form] >= WORTH:
-                self.traces[form] = trace_steps(program, state, plan, count)
-            return self.traces.get(form) or plain_steps(program, state, plan, count)
+            if form not in self.scripts and self.seen[form] >= WORTH:
+                self.scripts[form] = script_steps(program, state, plan, count)
+            return self.scripts.get(form) or plain_steps(program, state, plan, count)
 
 
 def pieces(steps_C: Sequence[int]) -> Iterator[tuple[int, int, int]]:
@@ -117,20 +116,15 @@ def plain_steps(program: Program, like: CohortState, plan: StepPlan, count: int)
     return steps
 
 
-def trace_steps(program: Program, like: CohortState, plan: StepPlan, count: int) -> Steps:
-    """The traced steps, or the plain ones where tracing fails."""
+def script_steps(program: Program, like: CohortState, plan: StepPlan, count: int) -> Steps:
+    """The scripted steps, or the plain ones where there is no script of them."""
     plain = plain_steps(program, like, plan, count)
+    if not program.scriptable:
+        return plain
     size, batch = like.params[0].shape[0], plan.rows_CSB.shape[2]
     # Tracing runs the steps: they run on copies, on the first sample, at rate 0.
     rows_CSB = torch.zeros(size, count, batch, dtype=torch.int64)
     weight_CSB = torch.zeros(size, count, batch, dtype=plan.x.dtype)
     example = (plan.x, plan.y, rows_CSB, weight_CSB, plan.key_C[:size], torch.tensor(0), weight_CSB[:, :, 0])
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            traced: Steps = torch.jit.trace(  # type: ignore[no-untyped-call]
-                plain, (*example, *[t.clone() for t in flat(like)]), check_trace=False
-            )
-    except Exception:  # the tracer raises RuntimeError and others for what it does not know
-        return plain
-    return traced
+    tensors = [*example, *(t.clone() for t in flat(like))]
+    return traced(plain, tensors, f"training of {program.space.name!r} on the CPU") or plain

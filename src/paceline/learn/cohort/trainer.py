@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.errors import SettingError
-from paceline.learn.cohort.captured import GraphCache
+from paceline.learn.cohort.captured import CaptureCache
 from paceline.learn.cohort.probing import ProbePlan, probe_cohort
 from paceline.learn.cohort.scoring import SLICE, score_jobs
-from paceline.learn.cohort.scripted import TraceCache
+from paceline.learn.cohort.scripted import ScriptCache
 from paceline.learn.cohort.step import CohortState, StepPlan
 from paceline.learn.cohort.streams import Streams, streams_of
+from paceline.learn.determinism import same_bits
 from paceline.learn.draws import Batches, draw_batches, draw_parts
 from paceline.learn.job import EvalJob, Probed, Score, Trained, TrainJob
 from paceline.learn.programs.program import Program
@@ -64,8 +65,8 @@ class CohortTrainer:
         self._programs: dict[Space, Program] = {}
         self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Tensor, Tensor]] = {}
         self._streams: Streams | None = None
-        self._graphs: dict[int, GraphCache] = defaultdict(GraphCache)  # by stream: a graph has buffers of its own
-        self._traces = TraceCache()
+        self._captures: dict[int, CaptureCache] = defaultdict(CaptureCache)  # by stream: each has its own buffers
+        self._scripts = ScriptCache()
         self._pool: ThreadPoolExecutor | None = None
 
     # -- training -------------------------------------------------------------------------------------------
@@ -128,8 +129,9 @@ class CohortTrainer:
 
     def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan, stream: int) -> list[Trained]:
         state = self._state(program, jobs)
-        run = self._graphs[stream].run if self.device.type == "cuda" else self._traces.run
-        loss_C = run(program, state, plan)
+        run = self._captures[stream].run if self.device.type == "cuda" else self._scripts.run
+        with same_bits(self.device):
+            loss_C = run(program, state, plan)
         return [
             Trained(value, loss) for value, loss in zip(program.unpack(state.params), loss_C.unbind(0), strict=True)
         ]
@@ -207,7 +209,8 @@ class CohortTrainer:
         return [one for cohort in cohorts for one in cohort]
 
     def _probe_cohort(self, program: Program, jobs: list[TrainJob], plan: ProbePlan) -> list[Probed]:
-        return probe_cohort(program, program.pack(self._moved([job.start for job in jobs])), plan)
+        with same_bits(self.device):
+            return probe_cohort(program, program.pack(self._moved([job.start for job in jobs])), plan)
 
     def _moved(self, values: list[Tensor]) -> list[Tensor]:
         """On this device; a tensor that many clients share is moved once, and stays one tensor."""

@@ -12,7 +12,6 @@ Shapes: C clients, N = C*B images, M = B*H'*W' places of a client, O output chan
 
 from __future__ import annotations
 
-import warnings
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -22,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from paceline.learn.kernels.lane import Lane
+from paceline.learn.notices import tell_slower
 
 tl: Any
 triton: Any
@@ -41,7 +41,7 @@ MOST_PROGRAMS = 16
 def usable(x: Tensor, weight: Tensor, padding: Pair, stride: Pair, dilation: Pair, groups: int) -> bool:
     """Whether the kernels can run this convolution of several clients; x is (N, I, H, W)."""
     plain = stride == (1, 1) and dilation == (1, 1) and groups == 1
-    if triton is None or not (plain and x.is_cuda and x.dtype == weight.dtype == torch.float32):
+    if not (plain and x.is_cuda and x.dtype == weight.dtype == torch.float32):
         return False
     # Offsets within one client are 32 bits wide; an image may get up to a third more channels.
     count, channels, high, wide = x.shape
@@ -53,15 +53,25 @@ def usable(x: Tensor, weight: Tensor, padding: Pair, stride: Pair, dilation: Pai
 
 @cache
 def works(device: torch.device) -> bool:
-    """Whether this device can run the kernels and this machine can compile them; tried once, on next to nothing."""
+    """Whether this device can run the kernels and this machine can compile them; if not, the user is told once."""
+    if reason := _obstacle(device):
+        tell_slower(
+            f"convolutions, pooling and masks on {device} run without their kernels, which is slower: {reason}"
+        )
+    return not reason
+
+
+def _obstacle(device: torch.device) -> str:
+    """Why the kernels cannot run on a CUDA device, tried on next to nothing; empty if they can."""
+    if triton is None:
+        return "Triton is not installed"
     if torch.cuda.get_device_capability(device) < (8, 0):  # no TF32, and little shared memory
-        return False
+        return "they need a device of compute capability 8.0 or more"
     try:
         convolve(torch.zeros(1, 1, 1, 16, device=device), torch.zeros(1, 16, 1, 1, 16, device=device), None, (0, 0))
     except Exception as error:
-        warnings.warn(f"convolutions unfold, for Triton cannot compile here: {error}", stacklevel=2)
-        return False
-    return True
+        return f"Triton cannot compile here ({error})"
+    return ""
 
 
 def images(x: Tensor) -> Tensor:

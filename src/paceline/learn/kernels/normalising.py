@@ -24,13 +24,13 @@ LINE = 4096
 
 def usable(x: Tensor, groups: int) -> bool:
     """Whether the kernels can normalise these images; x is (N, I, H, W)."""
-    if triton is None or not x.is_cuda or x.dtype != torch.float32 or x.dim() != 4 or not x.numel():
+    if not x.is_cuda or x.dtype != torch.float32 or x.dim() != 4 or not x.numel() or not works(x.device):
         return False
     count, channels, high, wide = x.shape
     each = channels // groups
     powers = each & (each - 1) == 0
     fits = triton.next_power_of_2(high * wide) * each <= LARGEST_TILE and high * wide * channels < 2**31
-    return powers and fits and count < 2**31 and works(x.device)
+    return powers and fits and count < 2**31
 
 
 def normalise(
@@ -71,7 +71,7 @@ def add_rectified(x: Tensor, y: Tensor) -> Tensor | None:
     """max(x + y, 0) in one pass; None where the kernel does not serve."""
     same = x.shape == y.shape and x.stride() == y.stride() and x.dtype == y.dtype == torch.float32
     dense = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
-    if triton is None or not (x.is_cuda and same and dense and 0 < x.numel() < 2**40 and works(x.device)):
+    if not (x.is_cuda and same and dense and 0 < x.numel() < 2**40 and works(x.device)):
         return None
     out = torch.empty_like(x)
     with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]

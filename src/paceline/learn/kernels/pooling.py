@@ -22,7 +22,7 @@ TILE = 512
 
 def usable(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil: bool) -> bool:
     """Whether the kernels can run this max pooling; x is (N, I, H, W)."""
-    if triton is None or not x.is_cuda or x.dtype != torch.float32 or x.dim() != 4:
+    if not x.is_cuda or x.dtype != torch.float32 or x.dim() != 4:
         return False
     plain = stride == kernel and padding == (0, 0) and dilation == (1, 1) and not ceil
     if not (plain and x.is_contiguous(memory_format=torch.channels_last)):

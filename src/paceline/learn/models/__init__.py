@@ -2,6 +2,6 @@
 
 from paceline.learn.models.check import check_trainable, to_groupnorm
 from paceline.learn.models.registry import MODELS, build, default_for
-from paceline.learn.models.user import load_user_model
+from paceline.learn.models.user import lend_model, load_user_model
 
-__all__ = ["MODELS", "build", "default_for", "load_user_model", "check_trainable", "to_groupnorm"]
+__all__ = ["MODELS", "build", "default_for", "lend_model", "load_user_model", "check_trainable", "to_groupnorm"]

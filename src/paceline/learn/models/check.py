@@ -35,6 +35,9 @@ def to_groupnorm(model: nn.Module, groups: int = 32) -> nn.Module:
 
     The number of groups is lowered to a divisor of the channels. Where there may be no pixels to take the
     mean over (BatchNorm1d), a group keeps at least 8 channels: a group of one value always has norm 0.
+
+    >>> to_groupnorm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1].num_groups
+    8
     """
     if groups < 1:
         raise ModelError(f"groups is {groups}; want at least 1")

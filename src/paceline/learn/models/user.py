@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
+import copy
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
-from types import ModuleType
+from inspect import signature
 
 import torch
 from torch import nn
 
-from paceline.errors import ModelError, nearest
+from paceline.errors import ModelError
 from paceline.learn.models.shapes import Shape
+from paceline.references import load_reference
 
 Factory = Callable[[Shape, int], nn.Module]
 
 
-def load_user_model(reference: str) -> Factory:
-    """The factory ``factory(shape, classes) -> nn.Module`` that ``package.module:factory`` names.
+_LENT: dict[str, Factory] = {}
 
-    The current directory is searched too, so a file ``mynet.py`` beside the user is ``mynet:factory``.
-    """
-    place, _, attribute = reference.partition(":")
-    if not place or not attribute.isidentifier():
-        raise ModelError(f"{reference!r} names no network; write 'package.module:factory'")
-    module = _import(place, reference)
-    factory = getattr(module, attribute, None)
-    if factory is None:
-        callables = [name for name, value in vars(module).items() if callable(value) and name[0] != "_"]
-        raise ModelError(f"{reference!r}: {place} has no {attribute!r}; {nearest(attribute, callables)}")
+
+def load_user_model(reference: str) -> Factory:
+    """The factory ``factory(shape, classes) -> nn.Module`` that ``package.module:factory`` names."""
+    if reference in _LENT:
+        return _LENT[reference]
+    factory = load_reference(reference, "network", ModelError)
     if not callable(factory):
         raise ModelError(
             f"{reference!r} is a {type(factory).__name__}, not a function; "
             "want factory(shape, classes) that returns an nn.Module"
         )
     return _guarded(factory, reference)
+
+
+def lend_model(model: nn.Module | Callable[..., nn.Module]) -> str:
+    """A name for a network that is at hand: a module, or a function or class that makes one.
+
+    A function may take the shape of a sample and the number of classes, or nothing. A module is copied, and every
+    run starts from its weights.
+    """
+    name = f"given:{_plain(model)}_{len(_LENT)}"
+    if isinstance(model, nn.Module):
+        _LENT[name] = lambda shape, classes: copy.deepcopy(model)
+    elif callable(model):
+        _LENT[name] = _guarded(model if _takes_two(model) else lambda shape, classes: model(), name)
+    else:
+        raise ModelError(
+            f"model is a {type(model).__name__}; want a name, an nn.Module, or a function that makes one"
+        )
+    return name
+
+
+def _plain(model: object) -> str:
+    name = getattr(model, "__name__", type(model).__name__)
+    return name if name.isidentifier() else "network"
+
+
+def _takes_two(factory: Callable[..., nn.Module]) -> bool:
+    try:
+        signature(factory).bind((1,), 2)
+    except TypeError:
+        return False
+    except ValueError:  # no signature to be had: as the rule says
+        return True
+    return True
 
 
 def probe(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
@@ -52,21 +79,6 @@ def probe(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
     if not isinstance(out, torch.Tensor) or tuple(out.shape) != (2, classes):
         came = f"shape {tuple(out.shape)}" if isinstance(out, torch.Tensor) else f"a {type(out).__name__}"
         raise ModelError(f"{name!r} gives {came} for 2 samples; want raw scores of shape {(2, classes)}")
-
-
-def _import(place: str, reference: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last, so that it can never hide an installed package
-    # A file written since the last import (a notebook, a test) must be found.
-    importlib.invalidate_caches()
-    try:
-        return importlib.import_module(place)
-    except Exception as error:  # the user's module may fail in any way; say which module it was
-        raise ModelError(
-            f"{reference!r}: cannot import {place}: {type(error).__name__}: {error}; "
-            "is it installed, or in the current directory?"
-        ) from error
 
 
 def _guarded(factory: Callable[..., object], reference: str) -> Factory:

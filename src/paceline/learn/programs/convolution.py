@@ -8,7 +8,6 @@ Shapes: C clients, M = B*H*W places, O output channels, K = kh*kw*I; weights are
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -21,6 +20,7 @@ from torch.nn import functional as F
 
 from paceline.learn.kernels.lane import Lane
 from paceline.learn.programs.layers import Saved, aten
+from paceline.learn.torchscript import compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,11 @@ def convolution_derivatives() -> dict[tuple[bool, bool], Callable[..., tuple[Ten
     gone, the operator itself. What is not needed is not computed: a bias alone reads all of g.
     """
     forms = {(wanted, biased): _derivative(wanted, biased) for wanted in (False, True) for biased in (False, True)}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            unit = torch.jit.CompilationUnit("".join(text for _, text in forms.values()))
-    except Exception:
+    names, text = [name for name, _ in forms.values()], "".join(text for _, text in forms.values())
+    found = compiled(names, text, "the derivative of a convolution")
+    if found is None:
         return {form: partial(_plain_derivatives, *form) for form in forms}
-    return {form: getattr(unit, name) for form, (name, _) in forms.items()}
+    return {form: found[name] for form, (name, _) in forms.items()}
 
 
 def _derivative(wanted: bool, biased: bool) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Programs: the loss and gradient of C clients' models at once, compiled from a plain ``nn.Module``.
 
-``LayerProgram`` is made from a traced module whose layers ``layers.py`` knows; it is fast everywhere. Any other
-module becomes a ``VmapProgram`` (``torch.func``), which is general. ``compile_program`` picks.
+``LayerProgram`` is made from a module whose layers were read and are known (``layers.py``), and fast everywhere. Any
+other module becomes a ``VmapProgram`` (``torch.func``), which is general. ``compile_program`` picks.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ class Program(Protocol):
         """Whether ``gradients`` can take a plain SGD step by itself."""
         ...
 
+    @property
+    def scriptable(self) -> bool:
+        """Whether a step can become TorchScript at all."""
+        ...
+
     def pack(self, flats: Sequence[Tensor]) -> list[Tensor]:
         """C flat vectors to the tensors this program computes with; always copies."""
         ...
@@ -119,6 +124,11 @@ class LayerProgram:
     @property
     def descends(self) -> bool:
         """Known layers can."""
+        return True
+
+    @property
+    def scriptable(self) -> bool:
+        """Known layers are plain functions of tensors."""
         return True
 
     def pack(self, flats: Sequence[Tensor]) -> list[Tensor]:

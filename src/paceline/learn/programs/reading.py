@@ -1,4 +1,7 @@
-"""From a plain ``nn.Module`` to a program."""
+"""From a plain ``nn.Module`` to a program: its layers are read off a symbolic run of it (``torch.fx``).
+
+A module with a layer that is not known becomes a ``VmapProgram``, which is slower; the user is told so once.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from torch.nn import functional as F
 
 from paceline.errors import ModelError
 from paceline.learn.dropout import AddressedDropout, set_keys
+from paceline.learn.notices import tell_slower
 from paceline.learn.programs import layers
 from paceline.learn.programs.convolution import Convolution
 from paceline.learn.programs.program import Batch, LayerProgram, Node, Program
@@ -39,7 +43,7 @@ class Unknown(Exception):
     """A piece that ``layers.py`` has no batched form of."""
 
 
-class _Tracer(fx.Tracer):
+class _Reader(fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return isinstance(m, AddressedDropout) or super().is_leaf_module(m, module_qualified_name)
 
@@ -47,24 +51,27 @@ class _Tracer(fx.Tracer):
 def compile_program(space: Space) -> Program:
     """The fastest program that can run this architecture; ModelError if none can.
 
-    A traced program is compared with autograd on random numbers before it is trusted: a module may look like the
-    layers we know and mean something else.
+    A program that was read is compared with autograd on random numbers before it is trusted: a module may look like
+    the layers we know and mean something else.
     """
     try:
         program = layer_program(space)
         if agrees_with_autograd(program):
             return program
-    except Unknown:
-        pass
-    return _probed(VmapProgram(space))
+        reason = "its layers do not compute what they seem to"
+    except Unknown as unknown:
+        reason = f"no batched form is known of {unknown}"
+    general = _probed(VmapProgram(space))
+    tell_slower(f"model {space.name!r} runs through torch.func.vmap, which is slower: {reason}")
+    return general
 
 
 def layer_program(space: Space) -> LayerProgram:
     """A program of known layers; ``Unknown`` names what is not known."""
     try:
-        graph = _Tracer().trace(space.module)
+        graph = _Reader().trace(space.module)
     except Exception as reason:  # fx raises whatever the module's own code raises on proxies
-        raise Unknown(f"cannot be traced: {reason}") from reason
+        raise Unknown(f"a module that cannot be read ({reason})") from reason
     modules = dict(space.module.named_modules())
     number = {slot.name: k for k, slot in enumerate(space.slots)}
     places: dict[fx.Node, int] = {}
@@ -129,7 +136,7 @@ def _merged(nodes: list[Node]) -> list[Node]:
 
 
 def _layer(item: fx.Node, modules: dict[str, nn.Module], number: dict[str, int]) -> layers.Layer | None:
-    """The batched layer of one traced operation; None for the identity."""
+    """The batched layer of one operation that was read; None for the identity."""
     if item.op == "call_module":
         name = str(item.target)
         if len(item.args) != 1 or item.kwargs:

@@ -40,6 +40,11 @@ class VmapProgram:
         return bool(self._keys())
 
     @property
+    def scriptable(self) -> bool:
+        """TorchScript takes no module whose tensors are swapped while it runs."""
+        return False
+
+    @property
     def descends(self) -> bool:
         """``vmap`` returns gradients; it cannot step."""
         return False

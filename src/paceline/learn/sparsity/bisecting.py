@@ -15,7 +15,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from paceline.learn.kernels.convolution import compiled, tl, triton, works
+from paceline.learn.kernels.convolution import compiled, tl, works
 from paceline.learn.space import Slot
 
 TILE = 8192
@@ -56,7 +56,7 @@ def _by_layers(keys_CP: Tensor, spans: Sequence[Span]) -> Below:
 
 
 def _usable(keys_CP: Tensor) -> bool:
-    return triton is not None and keys_CP.is_cuda and works(keys_CP.device)
+    return keys_CP.is_cuda and works(keys_CP.device)
 
 
 def _by_kernel(keys_CP: Tensor, spans: tuple[Span, ...]) -> Below:

@@ -94,7 +94,7 @@ PAPER = {
         data="cifar10",
         overrides=("clients=200", "partition=pathological:2", "model=cnn2-pfedavg"),
         rates=(0.01, 0.03, 0.1),
-        rounds=200,
+        rounds=100,
         every=5,
         target=0.5,
         sorted_target=0.3,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from paceline.algorithms.base import World
 from paceline.algorithms.samplers import sampler_named
-from paceline.algorithms.times import TimeEstimates
+from paceline.algorithms.time_order import TimeOrder
 from paceline.papers.pictures import new_figure, plain
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 from paceline.seeds import Address, stream
@@ -160,14 +160,14 @@ def _seconds(law: str, seed: int) -> Seconds:
     return cache(lambda client, visit: compute.cost(client, visit, 0.0).seconds)
 
 
-def _timed(seconds: Seconds) -> TimeEstimates:
+def _timed(seconds: Seconds) -> TimeOrder:
     """t̂ after rounds in which every client was timed (PS-10)."""
-    times = TimeEstimates(CLIENTS, key=0)
+    times = TimeOrder(CLIENTS, key=0)
     times.observe_all([[seconds(n, visit) for n in range(CLIENTS)] for visit in range(TIMED)])
     return times
 
 
-def _rounds(case: Case, crowd: Crowd, seconds: Seconds, times: TimeEstimates) -> list[float]:
+def _rounds(case: Case, crowd: Crowd, seconds: Seconds, times: TimeOrder) -> list[float]:
     """PS-12 to PS-15: the times of some rounds, t̂ following what was seen."""
     sampler, world = sampler_named(case.sampling), cast(World, crowd)
     rounds = ROUNDS[case.sampling] // (2 if case.S * case.W > 50 else 1)  # many sequences spread less and cost more

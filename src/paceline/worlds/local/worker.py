@@ -118,7 +118,7 @@ class Worker:
         found: Trained | Probed
         found = self._trainer.train([job])[0] if words["act"] == "train" else self._trainer.probe([job])[0]
         device.hold(words["result"], Model(device.space, found.value))
-        figure = found.loss if isinstance(found, Trained) else found.noise
+        figure = found.loss if isinstance(found, Trained) else found.variance
         if (then := words.get("then")) is not None:
             self._gradient(device, frame, then, recipe)
         return {"figure": float(figure), "finite": bool(torch.isfinite(found.value).all())}, ()

@@ -17,149 +17,10 @@ from collections.abc import Iterable
 from paceline.clock import VirtualLoop
 from paceline.errors import CostError
 from paceline.system.network import Network, Port, Rate, Route, Sharing, fair_rates
+from paceline.worlds.network.flow import Flow, Group, Place
 
 PATIENCE = 10_000
 """Divisions without a byte after which a transfer between two traces is called stuck."""
-_ROUNDING = 2.0**-48
-"""Share of the time within which a transfer's end is now."""
-
-
-class _Place:
-    """A port while transfers pass it."""
-
-    __slots__ = ("capacity", "devices", "flows", "key", "rate", "until", "watts")
-
-    def __init__(self, key: Port, capacity: float, rate: Rate | None = None) -> None:
-        self.key = key
-        self.capacity = capacity
-        self.rate = rate
-        self.watts = 0.0
-        """Of a device's link, whose transfers have them together."""
-        self.until = -math.inf
-        self.flows: dict[Flow, None] = {}
-        self.devices: dict[_Place, int] = {}
-        """Of a cell: the links of the devices active in it, and how many transfers each has there."""
-
-
-class Flow:
-    """One transfer on its way."""
-
-    __slots__ = (
-        "_joules",
-        "_loop",
-        "active",
-        "alone",
-        "cell",
-        "done",
-        "due",
-        "free",
-        "group",
-        "left",
-        "link",
-        "part",
-        "places",
-        "power",
-        "rate",
-        "route",
-        "seconds",
-        "serial",
-        "silent",
-        "since",
-        "size",
-    )
-
-    def __init__(self, loop: VirtualLoop, serial: int, route: Route, size: float) -> None:
-        self._loop = loop
-        self.serial = serial
-        self.route = route
-        self.size = size
-        self.done: asyncio.Future[None] = asyncio.Future(loop=loop)
-        """Done when the last byte has arrived; cancelled if the transfer was stopped."""
-        self.active = False
-        self.left = size
-        self.seconds = 0.0
-        self.power = route.watts
-        self._joules = 0.0
-        self.since = 0.0
-        self.rate = 0.0
-        self.part = 1.0
-        """Of its device's link, in a cell."""
-        self.free = False
-        """Nothing limits it but its device's link and its part of a cell."""
-        self.alone = False
-        """It is free and has the link to itself, so that no change of the link's rate need be waited for."""
-        self.due = math.inf
-        self.silent = 0
-        self.places: list[_Place] = []
-        self.link: _Place | None = None
-        self.cell: _Place | None = None
-        self.group: _Group | None = None
-
-    @property
-    def joules(self) -> float:
-        """Energy of both ends so far, from the first byte on; nan where nobody defined a power.
-
-        Silence in a recording counts, as it does for links that are not shared.
-        """
-        return self._joules + self.power * (self._loop.time() - self.since if self.active else 0.0)
-
-    def settle(self, now: float) -> None:
-        """Count what has passed since the last time."""
-        if now <= self.since:
-            return
-        if self.is_due(now):
-            self.left = 0.0
-        elif self.alone:
-            assert self.link is not None and self.link.rate is not None
-            self.left = max(self.left - self.part * self.link.rate.moved(self.since, now), 0.0)
-        else:
-            self.left = max(self.left - self.rate * (now - self.since), 0.0)
-        self.seconds += now - self.since
-        self._joules += self.power * (now - self.since)
-        self.since = now
-
-    def ride(self, now: float) -> float:
-        """When it ends if it stays alone."""
-        assert self.link is not None and self.link.rate is not None
-        self.due = now + self.link.rate.seconds(self.left / self.part, now)
-        return self.due
-
-    def refresh(self, now: float) -> float:
-        """Look at the links' rates; until when all of them hold."""
-        until = math.inf
-        for place in self.places:
-            if place.rate is not None:
-                if place.until <= now:
-                    place.capacity, place.until = place.rate.at(now)
-                until = min(until, place.until)
-        return until
-
-    def limits(self, capacities: dict[_Place, float]) -> tuple[float, list[_Place]]:
-        """The most that it may have whatever others do, and the ports that it shares."""
-        most, shared = math.inf, []
-        for place in self.places:
-            if len(place.flows) > 1:
-                shared.append(place)
-                capacities[place] = place.capacity
-            elif place.capacity < most:
-                most = place.capacity
-        if self.cell is not None and self.link is not None:
-            most = min(most, self.part * self.link.capacity)
-        return most, shared
-
-    def is_due(self, now: float) -> bool:
-        """Whether the last byte arrives now, as far as a clock of 53 bits can tell."""
-        return self.due - now <= _ROUNDING * max(now, 1.0)
-
-
-class _Group:
-    """Transfers that were divided together, and still are."""
-
-    __slots__ = ("alive", "flows")
-
-    def __init__(self, flows: list[Flow]) -> None:
-        self.flows = flows
-        self.alive = True
 
 
 class Flows:
@@ -169,9 +30,9 @@ class Flows:
         self._loop = loop
         self._network = network
         self._sharing = network.sharing or Sharing()
-        self._places: dict[Port, _Place] = {}
+        self._places: dict[Port, Place] = {}
         self._serial = 0
-        self._events: list[tuple[float, int, Flow | _Group]] = []
+        self._events: list[tuple[float, int, Flow | Group]] = []
         self._alarm = math.inf
         self._undivided: dict[Flow, None] = {}
 
@@ -226,7 +87,7 @@ class Flows:
     def _enter(self, flow: Flow, key: Port, rate: Rate | None) -> None:
         place = self._places.get(key)
         if place is None:
-            place = _Place(key, self._network.capacity(key) if rate is None else math.nan, rate)
+            place = Place(key, self._network.capacity(key) if rate is None else math.nan, rate)
             place.watts = self._network.watts(key)
         if rate is not None:
             flow.link = place
@@ -259,7 +120,7 @@ class Flows:
         if not flow.done.done():
             flow.done.set_result(None)
 
-    def _dissolve(self, group: _Group) -> None:
+    def _dissolve(self, group: Group) -> None:
         group.alive = False
         for flow in group.flows:
             flow.group = None
@@ -267,7 +128,7 @@ class Flows:
 
     # -- time -------------------------------------------------------------------------------------------------
 
-    def _plan(self, when: float, what: Flow | _Group) -> None:
+    def _plan(self, when: float, what: Flow | Group) -> None:
         self._serial += 1
         heapq.heappush(self._events, (when, self._serial, what))
 
@@ -280,8 +141,8 @@ class Flows:
             self._alarm = events[0][0]
             self._loop.call_at(self._alarm, self._wake)
 
-    def _counts(self, what: Flow | _Group) -> bool:
-        return what.alive if isinstance(what, _Group) else not what.done.done()
+    def _counts(self, what: Flow | Group) -> bool:
+        return what.alive if isinstance(what, Group) else not what.done.done()
 
     def _wake(self) -> None:
         now = self._loop.time()
@@ -318,7 +179,7 @@ class Flows:
         seen: set[Flow] = set()
         for flow in sorted(undivided, key=_serial):
             if flow not in seen:
-                group = _Group(sorted(_connected(flow, seen), key=_serial))
+                group = Group(sorted(_connected(flow, seen), key=_serial))
                 for member in group.flows:
                     if member.group is not None:
                         member.group.alive = False
@@ -327,7 +188,7 @@ class Flows:
                 self._divide(group, now)
         self._set_alarm()
 
-    def _divide(self, group: _Group, now: float) -> None:
+    def _divide(self, group: Group, now: float) -> None:
         """New rates for a group, and when to look at it again."""
         again, others = math.inf, []
         for flow in group.flows:
@@ -347,7 +208,7 @@ class Flows:
         self._plan(again, group)
 
     def _fill(self, flows: list[Flow], now: float) -> float:
-        capacities: dict[_Place, float] = {}
+        capacities: dict[Place, float] = {}
         limits = [flow.limits(capacities) for flow in flows]
         again = math.inf
         for flow, rate in zip(flows, fair_rates(limits, capacities), strict=True):

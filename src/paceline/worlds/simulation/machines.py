@@ -18,7 +18,7 @@ from paceline.system import Fleet, Leave
 from paceline.system.failures import Failures
 from paceline.worlds.absence import SKIP, Absence
 from paceline.worlds.diary import Diary
-from paceline.worlds.hostile import NOBODY, Hostile
+from paceline.worlds.hostile import HARMLESS, Hostile
 from paceline.worlds.learner import Learner
 from paceline.worlds.machines import Task
 from paceline.worlds.network.transfers import Transfers
@@ -188,7 +188,7 @@ def simulate(
     ledger: Ledger | None = None,
     *,
     learning: bool = True,
-    adversary: Hostile = NOBODY,
+    adversary: Hostile = HARMLESS,
     absence: Absence = SKIP,
     flush: float = math.inf,
     check_places: bool = False,

@@ -1,4 +1,4 @@
-"""What the server has learned of its clients' times, and the order of the clients by it (PS-12).
+"""The clients in the order of their times, as far as the server has learned these (PS-12).
 
 An estimate is the mean of a client's observed times. A round observes a hundred clients or so of perhaps a
 million, so nothing here looks at all clients: the order is kept in blocks, and an observation moves one key from one
@@ -96,7 +96,7 @@ class SortedKeys:
         return self._ends
 
 
-class TimeEstimates:
+class TimeOrder:
     """The running mean t̂_n of each client's observed times, and the clients in the order of it (PS-12).
 
     Ties are broken by a hash of the client's number under ``key``, so that numbers never go with groups. Clients

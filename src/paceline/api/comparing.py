@@ -1,0 +1,108 @@
+"""Run one algorithm, compare several, sweep over settings: everything in one process, learning batched together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from paceline.api.progress import LiveProgress
+from paceline.api.results import Result, Scratch
+from paceline.api.words import FleetLike, Method, method_name, settings_tree, until_from
+from paceline.errors import SettingError
+from paceline.ledger.directory import refuse_taken
+from paceline.runs.experiment import make_experiment, perform
+from paceline.runs.recorder import Row
+from paceline.runs.run import Run
+from paceline.runs.until import Until
+
+Callback = Callable[[str, int, Row], None]
+"""Told the algorithm's name, the seed and a row of metrics as soon as it is known; for trackers."""
+
+
+def compare(
+    algorithms: Sequence[Method],
+    *,
+    data: Any = None,
+    model: Any = None,
+    fleet: FleetLike | None = None,
+    until: str | Sequence[str] | Mapping[str, float] | Until | None = None,
+    seeds: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    out: str | PathLike[str] | None = None,
+    dry: bool = False,
+    progress: bool = False,
+    callbacks: Sequence[Callback] = (),
+    **words: Any,
+) -> Result:
+    """Run several algorithms side by side, every one with every seed.
+
+    An algorithm is a name (also with settings of its own, ``"fedbuff@buffer=5"``), an instance or a class. ``data``
+    is the name of a dataset or ``(train, test)``, each ``(x, y)`` or a torch ``Dataset``; ``model`` the name of a
+    network, a module, or a function that makes one; ``fleet`` the path of a fleet's file or a mapping of fleet
+    settings. Further settings are keywords (``clients=10, partition="iid"``) or, where their names have dots,
+    ``settings={"local.lr": 0.1}``. Without ``out`` the runs' directories last as long as the result.
+
+    >>> result = compare(["fedavg", "fedbuff"], clients=5, rounds=2, partition="iid")
+    >>> [run.algorithm for run in result.runs]
+    ['fedavg', 'fedbuff']
+    """
+    if isinstance(algorithms, str) or not isinstance(algorithms, Sequence):
+        raise SettingError(f"compare wants a list of algorithms; got {algorithms!r}: for one alone there is run")
+    names = [method_name(method) for method in algorithms]
+    tree = settings_tree(settings, words, data=data, model=model, fleet=fleet)
+    scratch = Scratch() if out is None else None
+    directory = scratch.path / "runs" if scratch is not None else Path(out or "")
+    refuse_taken(directory)
+    experiment = make_experiment(
+        names, file=tree, seeds=seeds, until=until_from(until), dry=dry, out=directory, keep_models=not dry
+    )
+    with LiveProgress(quiet=not progress) as shown:
+        outcome = perform(experiment, _told(shown, callbacks))
+    if len(outcome.failures) == len(outcome.runs) and (failure := outcome.runs[0].failure) is not None:
+        raise failure
+    return Result([run.directory for run in outcome.runs if run.directory is not None], scratch, trust=True)
+
+
+def run(algorithm: Method, **arguments: Any) -> Result:
+    """Run one algorithm; takes the same arguments as ``compare``.
+
+    >>> result = run("fedavg", clients=5, rounds=2, partition="iid")
+    >>> len(result.rows("fedavg"))
+    2
+    """
+    return compare([algorithm], **arguments)
+
+
+def sweep(algorithm: str, over: Mapping[str, Sequence[Any]], **arguments: Any) -> Result:
+    """One algorithm with every combination of these settings, as one batched run; takes ``compare``'s arguments.
+
+    >>> result = sweep("fedavg", {"local.lr": [0.01, 0.1]}, clients=5, rounds=1, partition="iid")
+    >>> len(result.runs)
+    2
+    """
+    return compare(variants(algorithm, over), **arguments)
+
+
+def variants(algorithm: str, over: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The names of all combinations.
+
+    >>> variants("fedbuff", {"buffer": [5, 20]})
+    ['fedbuff@buffer=5', 'fedbuff@buffer=20']
+    """
+    if not over or any(isinstance(values, str) or not list(values) for values in over.values()):
+        raise SettingError(f"a sweep wants values for every setting, as in {{'local.lr': [0.01, 0.1]}}; got {over}")
+    mark = "," if "@" in algorithm else "@"
+    combined = itertools.product(*([f"{name}={value}" for value in values] for name, values in over.items()))
+    return [f"{algorithm}{mark}{','.join(words)}" for words in combined]
+
+
+def _told(shown: LiveProgress, callbacks: Sequence[Callback]) -> Callable[[Run, Row], None]:
+    def tell(run: Run, row: Row) -> None:
+        shown(run, row)
+        for callback in callbacks:
+            callback(run.settings.name, run.settings.seed, row)
+
+    return tell

@@ -1,0 +1,88 @@
+"""Things of your own by name: ``package.module:name``, or what an installed package announces.
+
+A package announces things as entry points, in the groups ``paceline.algorithms``, ``paceline.datasets`` and
+``paceline.fleets``. Nothing is imported before somebody asks for it by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from paceline.errors import PacelineError, SettingError, nearest
+
+_REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text has the form ``package.module:name``.
+
+    >>> is_reference("mypackage.nets:make"), is_reference("mlp:200")
+    (True, False)
+    """
+    return _REFERENCE.fullmatch(text) is not None
+
+
+def load_reference(reference: str, what: str, error: type[PacelineError] = SettingError) -> Any:
+    """The thing that ``package.module:name`` names; ``what`` it is wanted as is told when it is not there.
+
+    The current directory is searched too, so that ``make`` in a file ``mynet.py`` beside the user is ``mynet:make``.
+    """
+    place, _, attribute = reference.partition(":")
+    if not place or not attribute.isidentifier():
+        raise error(f"{reference!r} names no {what}; write 'package.module:name'")
+    module = _import(place, reference, error)
+    if not hasattr(module, attribute):
+        offered = [name for name, value in vars(module).items() if callable(value) and name[0] != "_"]
+        raise error(f"{reference!r}: {place} has no {attribute!r}; {nearest(attribute, offered)}")
+    return getattr(module, attribute)
+
+
+@cache
+def announced(group: str) -> Mapping[str, EntryPoint]:
+    """What installed packages announce in a group, by name."""
+    return {entry.name: entry for entry in entry_points(group=f"paceline.{group}")}
+
+
+def load_announced(entry: EntryPoint, error: type[PacelineError] = SettingError) -> Any:
+    """What an entry point stands for."""
+    try:
+        return entry.load()
+    except Exception as problem:  # another package's code may fail in any way; say whose it was
+        raise error(
+            f"{entry.name!r} is announced as {entry.value}, which cannot be loaded:"
+            f" {type(problem).__name__}: {problem}"
+        ) from problem
+
+
+def refuse_untrusted(words: Mapping[str, Any], where: str) -> None:
+    """Refuse settings that came with a run and would have code imported, naming what that code is."""
+    named = [str(word) for word in words.values() if isinstance(word, str)]
+    code = [part for word in named for part in word.split("+") if is_reference(part.partition("@")[0])]
+    if code:
+        raise SettingError(
+            f"the settings in {where} name code that would be imported and run: {', '.join(code)}; if you trust it,"
+            " say --trust (trust=True from Python)"
+        )
+
+
+def _import(place: str, reference: str, error: type[PacelineError]) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last, so that it can never hide an installed package
+    # A file written since the last import (a notebook, a test) must be found.
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(place)
+    except Exception as problem:  # the user's module may fail in any way; say which module it was
+        raise error(
+            f"{reference!r}: cannot import {place}: {type(problem).__name__}: {problem}; "
+            "is it installed, or in the current directory?"
+        ) from problem

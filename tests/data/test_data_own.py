@@ -1,0 +1,94 @@
+"""Data of a user's own: what may be handed over, and what is said about what may not."""
+
+import numpy as np
+import pytest
+
+from paceline.data import load
+from paceline.data.own import _load_once, dataset_from, lend_dataset
+from paceline.data.registry import parse_name
+from paceline.errors import DataError, SettingError
+
+X, Y = np.arange(60, dtype=np.float64).reshape(20, 3), np.arange(20) % 4
+
+
+def parts(x=X, y=Y):
+    return (x[:15], y[:15]), (x[15:], y[15:])
+
+
+def test_numbers_are_taken_as_they_are():
+    data = dataset_from(parts(), "mine")
+    assert data.classes == 4
+    assert np.array_equal(data.features("test"), X[15:].astype(np.float32))
+
+
+def test_bytes_are_images_and_are_normalised():
+    images = np.random.default_rng(0).integers(0, 256, (20, 8, 8), dtype=np.uint8)
+    data = dataset_from(parts(images), "mine")
+    assert data.shape == (1, 8, 8)
+    assert abs(data.features("train").mean()) < 1e-5
+
+
+def test_float_images_keep_their_shape():
+    assert dataset_from(parts(np.ones((20, 3, 5, 5))), "mine").shape == (3, 5, 5)
+
+
+def test_words_are_labels_too():
+    words = np.array(["cat", "dog", "ant", "cat"] * 5)
+    assert list(dataset_from(parts(y=words), "mine").y_train[:4]) == [1, 2, 0, 1]
+
+
+def test_lent_data_have_a_name():
+    name = lend_dataset(parts())
+    spec, options = parse_name(name)
+    assert (spec.counts, spec.shape, options) == ((15, 5), (3,), ())
+    assert load(name).classes == 4
+
+
+def test_files(tmp_path):
+    _load_once.cache_clear()
+    np.savez(tmp_path / "a.npz", x_train=X[:15], y_train=Y[:15], x_test=X[15:], y_test=Y[15:])
+    assert load(str(tmp_path / "a.npz")).shape == (3,)
+    lines = ["a,label,b", *(f"{k},{'yes' if k % 2 else 'no'},{k / 2}" for k in range(20))]
+    (tmp_path / "b.csv").write_text("\n".join(lines))
+    data = load(str(tmp_path / "b.csv"))
+    assert (len(data.y_train), len(data.y_test), data.classes, data.shape) == (16, 4, 2, (2,))
+    (tmp_path / "c.csv").write_text("\n".join(["a,b", *(f"{k},{k % 3}" for k in range(9))]))
+    assert load(str(tmp_path / "c.csv")).classes == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (3, r"wanted \(train, test\)"),
+        ((X, Y), r"train: a ndarray; wanted \(x, y\)"),
+        (parts(y=Y + 0.5), "one whole number or word"),
+        (parts(x=X[:, 0]), "wanted numbers of shape"),
+        (parts(x=np.full((20, 3), np.nan)), "NaN"),
+        ((parts()[0], (X[:5], Y[:4])), "5 samples but labels"),
+    ],
+)
+def test_what_is_wrong_is_said(data, complaint):
+    with pytest.raises(DataError, match=complaint):
+        dataset_from(data, "mine")
+
+
+def test_files_that_are_wrong(tmp_path):
+    _load_once.cache_clear()
+    np.savez(tmp_path / "a.npz", x_train=X)
+    (tmp_path / "b.csv").write_text("a,label\n1,x\n2\n3,x\n4,x\n5,x\n6,x\n")
+    (tmp_path / "c.csv").write_text("a,label\n" + "x,1\n" * 6)
+    (tmp_path / "d.npz").write_bytes(b"no zip")
+    for name, complaint in (
+        ("a.npz", "has no y_train"),
+        ("b.csv", "row 3 has 1 cells"),
+        ("c.csv", "features must be numbers"),
+        ("d.npz", "cannot be read"),
+        ("e.npz", "there is no file"),
+        ("f.csv", "there is no file"),
+    ):
+        with pytest.raises(DataError, match=complaint):
+            load(str(tmp_path / name))
+    with pytest.raises(SettingError, match=r"package\.module:function"):
+        load("digitss")
+    with pytest.raises(DataError, match="cannot import"):
+        load("no_such_package.data:load")

@@ -1,0 +1,1 @@
+"""Things of a user's own."""

@@ -1,0 +1,103 @@
+"""A fleet in one file."""
+
+import math
+
+import pytest
+
+import paceline
+from paceline.errors import DataError, SettingError
+from paceline.system import FleetSettings, build_fleet
+from paceline.system.listed import read_fleet
+
+CSV = """device,seconds,up_mbps,down_mbps,latency,watts,availability
+a,4,8,80,0.5,2,always
+b,1,16,80,0.25,4,"duty:10,0.5"
+"""
+TOML = """
+[[device]]
+count = 3
+flops = 1e9
+[[device]]
+flops = 4e9
+"""
+
+
+def written(tmp_path, text, name="fleet.csv"):
+    read_fleet.cache_clear()
+    (tmp_path / name).write_text(text)
+    return str(tmp_path / name)
+
+
+def test_devices_are_as_listed(tmp_path):
+    fleet = build_fleet(FleetSettings(file=written(tmp_path, CSV), jitter=0), 2, seed=0)
+    assert [fleet.compute.cost(k, 0, 1.0) for k in (0, 1)] == [(4.0, 8.0), (1.0, 4.0)]
+    assert fleet.links.cost(0, -1, 1e6, 0.0).seconds == pytest.approx(1.0 + 0.5)
+    assert fleet.links.cost(-1, 1, 1e6, 0.0).seconds == pytest.approx(0.1 + 0.25)
+    assert fleet.links.cost(0, 1, 1e6, 0.0).seconds == pytest.approx(1.0 + 0.75)
+    assert fleet.availability.online_until(0, 0.0) == math.inf
+    there = fleet.availability.next_online(1, 0.0)
+    assert fleet.availability.online_until(1, there) - there <= 5.0
+
+
+def test_toml_tables_stand_for_several_devices(tmp_path):
+    path = written(tmp_path, TOML, "fleet.toml")
+    fleet = build_fleet(FleetSettings(file=path, jitter=0), 4, seed=0)
+    assert [fleet.compute.mean_seconds(k, 4e9) for k in range(4)] == [4, 4, 4, 1]
+
+
+def test_fewer_devices_than_clients_unless_repeated(tmp_path):
+    path = written(tmp_path, CSV)
+    with pytest.raises(SettingError, match=r"lists 2 devices, but there are 5 clients.*repeat"):
+        build_fleet(FleetSettings(file=path), 5, seed=0)
+    fleet = build_fleet(FleetSettings(file=f"{path},repeat", jitter=0), 5, seed=0)
+    assert [fleet.compute.mean_seconds(k, 1.0) for k in range(5)] == [4, 1, 4, 1, 4]
+    assert paceline.make_settings("fedavg", [f"fleet.file={path}"]).clients == 2
+    assert paceline.make_settings("fedavg", [f"fleet.file={path},repeat", "clients=7"]).clients == 7
+
+
+def test_a_dry_run_on_a_file(tmp_path):
+    path = written(tmp_path, "seconds\n3\n1\n")
+    assert paceline.dry("fedavg", path, rounds=4, absence="wait").totals.visits == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("seconds,flops\n1,2\n", "both seconds and flops"),
+        ("up_mbps\n1\n", "only one of up_mbps and down_mbps"),
+        ("watts\n1\n", "neither seconds nor flops"),
+        ("secnds\n1\n", "no column 'secnds'.*seconds"),
+        ("seconds\n0\n", "row 2: seconds is 0"),
+        ("seconds\nfast\n", "wanted a number"),
+        ("seconds\n", "no rows"),
+        ("availability\nduty:10\n", "duty"),
+        ('availability\n"vanish:0.5,3"\n', "rule for a whole fleet"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, text, complaint):
+    with pytest.raises(DataError, match=complaint):
+        read_fleet(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "has no devices"),
+        ("device = 3", "has no devices"),
+        ("[[device]]\nseconds = 'x'", "wanted a finite number above 0"),
+        ("[[device]]\nseconds = nan", "wanted a finite number above 0"),
+        ("[[device]]\ncount = 0\nseconds = 1", "count is 0"),
+        ("[[device]]\nspeed = 1", "no key 'speed'"),
+        ("[[device]]\nseconds = 1\n[[device]]\nflops = 1", "same keys"),
+        ("[[device]", "cannot be read as TOML"),
+    ],
+)
+def test_what_is_wrong_in_toml_is_said(tmp_path, text, complaint):
+    with pytest.raises(DataError, match=complaint):
+        read_fleet(written(tmp_path, text, "fleet.toml"))
+
+
+def test_a_file_that_is_not_there():
+    for name in ("nowhere.csv", "nowhere.toml"):
+        with pytest.raises(DataError, match="there is no file"):
+            read_fleet(name)
