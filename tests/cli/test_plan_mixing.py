@@ -69,7 +69,7 @@ def test_a_graph_in_two_parts_is_warned_about(paceline, tmp_path):
     ("words", "complaint"),
     [
         (("--graph", "rong:9"), "did you mean 'ring'?"),
-        (("--graph", "torus:3"), "written like torus:3x3"),
+        (("--graph", "torus:3"), "wanted torus:ROWSxCOLUMNS, as in torus:3x3"),
         (("--graph", "ring:9", "--weights", "best"), "weights are 'best'"),
     ],
 )

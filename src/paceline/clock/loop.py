@@ -260,7 +260,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def is_running(self) -> bool:
-        """Whether ``advance`` is on the stack."""
+        """Whether the loop is running just now, that is, whether ``advance`` is on the stack."""
         return self._running
 
     def is_closed(self) -> bool:

@@ -127,7 +127,7 @@ def deal(which: NDArray[np.int64], counts: NDArray[np.int64], rng: np.random.Gen
 
 
 def require_enough(samples: int, clients: int) -> None:
-    """Refuse what no scheme can do."""
+    """Raise ``PartitionError`` if there are no clients, or fewer samples than clients."""
     if clients < 1:
         raise PartitionError(f"{clients} clients; wanted at least 1")
     if samples < clients:

@@ -22,7 +22,7 @@ class Event:
     name: str = ""
     """What failed, in a few words: ``server 4``, ``link 1–2``."""
     figures: dict[str, Any] = field(default_factory=dict)
-    """The same in numbers, for programs."""
+    """What happened, in numbers for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Told:
         return self.event.figures
 
     def plain(self) -> dict[str, Any]:
-        """As it is written into the summary."""
+        """The event as it is written into summary.json."""
         event = self.event
         return {
             "time": self.time,

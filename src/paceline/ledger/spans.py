@@ -56,19 +56,19 @@ WIDTH = len(SCHEMA)
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Costs up to some virtual time."""
+    """The sums of what a run has cost up to some virtual time."""
 
     visits: int
     bytes: float
     busiest_bytes: float
-    """Sent plus received by the site that moved most."""
+    """Bytes sent and received by the site that moved most."""
     busiest_site: int
     flops: float
     joules: float
-    """NaN where some power was not defined; ``energy`` insists."""
+    """Energy of all sites; NaN where some power was not defined, which ``energy`` makes an error."""
     busy_seconds: float
     wait_seconds: float
-    """Seconds that clients were engaged and could do nothing, because someone else was not ready."""
+    """Seconds in which devices took part and could do nothing, because someone else was not ready."""
 
     @property
     def idle_share(self) -> float:
@@ -113,7 +113,7 @@ class Ledger:
     def train(
         self, site: int, start: float, end: float, round: int, flops: float, joules: float, done: bool = True
     ) -> None:
-        """A device computed; ``done`` is False when it left before the end."""
+        """Book that a device trained; ``done`` is False when it left before the end."""
         self.visits += done
         self.flops += flops
         self.joules += joules
@@ -131,7 +131,7 @@ class Ledger:
         joules: float,
         lanes: tuple[int, int] = (0, 0),
     ) -> None:
-        """Bytes moved: one span at each end. The energy of both ends is booked at the source."""
+        """Book a transfer, with one span at each end; the energy of both ends is booked at the source."""
         self.bytes += size
         self.joules += joules
         self.busy_seconds += (end - start) * ((source >= 0) + (target >= 0))
@@ -140,14 +140,14 @@ class Ledger:
         self._add((*sent, *received))  # at once: the most frequent of all calls
 
     def work(self, site: int, start: float, end: float, round: int, flops: float, joules: float) -> None:
-        """A server (or a client, besides training) did a job."""
+        """Book a job that a server did, or a client besides training."""
         self.flops += flops
         self.joules += joules
         self.busy_seconds += (end - start) * (site >= 0)
         self._add((site, 3, 0, start, end, round, 0.0, flops, joules, NO_SITE))
 
     def wait(self, site: int, start: float, end: float, round: int, cause: int) -> None:
-        """A site was engaged and could do nothing, because of ``cause``."""
+        """Book that a site took part and could do nothing, because ``cause`` was not ready."""
         if end <= start:
             return
         if site >= 0:

@@ -23,7 +23,7 @@ _PRIVATE = {"seed", "out", "directory", "versions", "started", "command", "host"
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """Something the algorithm decided."""
+    """Something that the algorithm decided, or that failed, as the run's summary tells it."""
 
     time: float
     text: str

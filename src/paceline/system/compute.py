@@ -16,7 +16,7 @@ from paceline.system.tables import read_table
 
 
 class Compute(Protocol):
-    """Training on a device, as a cost."""
+    """What training on a device costs."""
 
     def cost(self, device: int, visit: int, flops: float) -> Cost:
         """The cost of this device's training number ``visit``."""
@@ -106,7 +106,7 @@ class FlopTimes:
         return Cost(seconds, seconds * self._watts)
 
     def mean_seconds(self, device: int, flops: float) -> float:
-        """FLOPs over the device's FLOP/s."""
+        """The FLOPs of the training over the device's FLOP/s."""
         if not 0 < flops < math.inf:
             raise CostError(
                 f"training on device {device} counts {flops!r} FLOPs; times from FLOP/s need a positive "

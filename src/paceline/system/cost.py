@@ -24,21 +24,21 @@ def power(watts: float | None, name: str) -> float:
 
 
 def at_least_zero(value: float, name: str) -> float:
-    """The value, if it is finite and not negative."""
+    """This value, if it is finite and not negative; otherwise ``SettingError`` with the name."""
     if not 0 <= value < math.inf:
         raise SettingError(f"{name} is {value!r}; wanted a finite number of at least 0")
     return float(value)
 
 
 def above_zero(value: float, name: str) -> float:
-    """The value, if it is finite and positive."""
+    """This value, if it is finite and above 0; otherwise ``SettingError`` with the name."""
     if not 0 < value < math.inf:
         raise SettingError(f"{name} is {value!r}; wanted a finite number above 0")
     return float(value)
 
 
 def share(value: float, name: str) -> float:
-    """The value, if it is a probability."""
+    """This value, if it is a share from 0 to 1; otherwise ``SettingError`` with the name."""
     if not 0 <= value <= 1:
         raise SettingError(f"{name} is {value!r}; wanted a number from 0 to 1")
     return float(value)

@@ -101,5 +101,5 @@ def _earliest(said: list[Mapping[K, float]]) -> dict[K, float]:
 
 
 def _last(means: list[float]) -> float:
-    """What was said last, if anything."""
+    """The mean time that was said last, or infinity if none was."""
     return next((mean for mean in reversed(means) if mean < math.inf), math.inf)

@@ -26,7 +26,7 @@ class Fleet:
     availability: Availability
     server: ServerCosts = field(default_factory=UndefinedServer)
     network: Network | None = None
-    """What transfers share with one another; without it, nothing."""
+    """What transfers share with one another; None where each has its byte rate to itself."""
     failures: Failures = field(default_factory=Failures)
     """When servers fail and links between them break."""
 

@@ -184,7 +184,7 @@ class SecondsLinks:
         self._power = power
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
-        """The same for every size that is one."""
+        """The same cost for every size; ``CostError`` for one that is not a number of bytes."""
         if source == target:
             return FREE
         _check_size(source, target, size)

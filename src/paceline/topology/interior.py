@@ -149,7 +149,7 @@ class InteriorPoint:
         return self._summed(self._on_edges(matrix))
 
     def _summed(self, values: Array) -> Array:
-        """Over the edges of each class."""
+        """The sums of these numbers over the edges of each class."""
         return np.bincount(self.classes, values, self.k).astype(np.float64, copy=False)
 
     def _complementarity(self, at: _Point, S: Pair, d: Array) -> float:

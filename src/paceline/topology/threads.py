@@ -28,6 +28,6 @@ def one_thread(rows: int) -> Iterator[None]:
 
 
 def eigenvalues(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of a symmetric matrix, ascending."""
+    """The eigenvalues of a symmetric matrix, in ascending order."""
     with one_thread(len(matrix)):
         return np.asarray(np.linalg.eigvalsh(matrix), np.float64)

@@ -1,6 +1,6 @@
 """DA-DPFL (TNNLS) without training, Figures 8 and 9: how many clients start at once, and how long the last one waits.
 
-Rounds are drawn as ``papers.peers`` has them, with unit training times. Neither figure has a printed number; what
+Rounds are drawn as ``plans.peers`` has them, with unit training times. Neither figure has a printed number; what
 there is to compare with are the paper's Proposition 1, its words, and an independent calculation.
 """
 
