@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from paceline.algorithms.psfl import PSFL
     from paceline.algorithms.world import World
     from paceline.api.comparing import compare, run, sweep
+    from paceline.api.planning import plan_mixing, plan_overlap, plan_peers, plan_servers, plan_structure
     from paceline.api.reproducing import reproduce
     from paceline.api.results import Result, load
     from paceline.errors import Dropped, PacelineError
@@ -58,6 +59,11 @@ __all__ = [
     "Result",
     "load",
     "reproduce",
+    "plan_structure",
+    "plan_overlap",
+    "plan_peers",
+    "plan_mixing",
+    "plan_servers",
 ]
 
 # A name is imported from its room when it is first asked for: most rooms need torch, which takes seconds to import,
@@ -92,6 +98,11 @@ _HOMES = {
     "Result": "api.results",
     "load": "api.results",
     "reproduce": "api.reproducing",
+    "plan_structure": "api.planning",
+    "plan_overlap": "api.planning",
+    "plan_peers": "api.planning",
+    "plan_mixing": "api.planning",
+    "plan_servers": "api.planning",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this would let every misspelt name pass

@@ -1,0 +1,80 @@
+"""Advice without training, from Python: what `paceline plan` prints, as objects with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from paceline.algorithms.structure import Structure, choose_structure
+from paceline.plans import overlap, peers, servers
+from paceline.topology import Mixing, make_mixing, parse_graph
+
+
+def plan_structure(
+    participants: int, *, time_mean: float, time_std: float, ratio: float, clients: int | None = None
+) -> Structure:
+    """How many sequences of how many clients PSFL should have (PS-7), by the paper's bounds.
+
+    ``time_mean`` and ``time_std`` are of one client's visits, ``ratio`` is α/β of the bound (PS-4).
+
+    >>> found = plan_structure(20, time_mean=2.5, time_std=1.0, ratio=0.3)
+    >>> found.W * found.S <= 20
+    True
+    """
+    return choose_structure(
+        participants=participants, time_mean=time_mean, time_std=time_std, ratio=ratio, population=clients
+    )
+
+
+def plan_overlap(*, t_local: float, t_comm: float, t_wait: float, t_aggregate: float, **more: Any) -> overlap.Overlap:
+    """What it gains that devices and server work at the same time: speed-ups over FedAvg, method by method.
+
+    The four times of No One Idles in seconds: local training, communication, a straggler's absence, aggregation;
+    ``more`` is ``devices``, ``dropout``, ``jitter``.
+
+    >>> found = plan_overlap(t_local=10, t_comm=2, t_wait=0, t_aggregate=10)
+    >>> sorted(found.methods)[0]
+    'apfl'
+    """
+    pace = overlap.Pace(t_local=t_local, t_comm=t_comm, t_wait=t_wait, t_aggregate=t_aggregate, **more)
+    return overlap.compare(pace)
+
+
+def plan_peers(
+    caps: Sequence[int | None] = (0, 2, None), *, draws: int = 2000, seed: int = 0, **more: Any
+) -> dict[int | None, peers.Rounds]:
+    """How long rounds of DA-DPFL take with each wait cap N (None is no cap), and how many clients start at once.
+
+    ``more`` is ``clients``, ``neighbours``, ``topology``, ``time``, ``spread``, ``fetch``.
+
+    >>> found = plan_peers([0, 2], clients=20, neighbours=5, draws=50)
+    >>> float(found[0].seconds.mean())
+    1.0
+    """
+    return dict(zip(caps, peers.simulate(peers.Peers(**more), caps, draws=draws, seed=seed), strict=True))
+
+
+def plan_mixing(graph: str, weights: str = "optimal", *, seed: int = 0) -> Mixing:
+    """With which weights servers or peers on a graph should average, and how fast they agree.
+
+    >>> round(plan_mixing("ring:9", "metropolis").p, 4)
+    0.2876
+    """
+    return make_mixing(parse_graph(graph, seed=seed), weights, seed=seed)
+
+
+def plan_servers(
+    topologies: Sequence[str] = servers.TOPOLOGIES,
+    numbers: Sequence[int] = servers.SERVERS,
+    *,
+    simulate: bool = False,
+    **more: Any,
+) -> servers.Plan:
+    """How many parameter servers, and linked how: candidates by time, traffic and consensus, the best one first.
+
+    ``more`` says what is asked of them: ``clients``, ``participants``, ``megabits``, ``client_up``, ``server``, …
+
+    >>> plan_servers(["ring"], [4], clients=100, participants=20).best.servers in (1, 4)
+    True
+    """
+    return servers.plan_servers(servers.Demand(**more), topologies, numbers, simulate=simulate)
