@@ -241,8 +241,11 @@ def algorithms(
 ) -> None:
     """List all algorithms, each with one line that says what it is."""
     from paceline.algorithms.registry import ALGORITHMS
+    from paceline.references import announced
 
     summaries = {name: named.summary for name, named in ALGORITHMS.items()}
+    for name, entry in announced("algorithms").items():
+        summaries.setdefault(name, f"announced by an installed package, as {entry.value}")
     if json:
         typer.echo(dumps(summaries, indent=2, ensure_ascii=False))
         return
