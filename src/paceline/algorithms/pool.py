@@ -47,34 +47,36 @@ def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> 
     [3.0, 3.0, 6.0, 6.0]
     """
     server = PoolServer(world.initial_model(), asyncio.Queue())
-    idle = IdleClients(world, concurrency)
+    resting = RestingClients(world, concurrency)
     for _ in range(concurrency):
-        world.spawn(_keep_working(world, server, idle, local, rounds))
+        world.spawn(_keep_working(world, server, resting, local, rounds))
     return server
 
 
-async def _keep_working(world: World, server: PoolServer, idle: IdleClients, local: LocalSGD, rounds: int) -> None:
-    """One place in the pool: an idle client downloads, trains, uploads; then another takes the place."""
+async def _keep_working(
+    world: World, server: PoolServer, resting: RestingClients, local: LocalSGD, rounds: int
+) -> None:
+    """One place in the pool: a client that is not at work downloads, trains and uploads; then another takes over."""
     while True:
-        client = idle.take()
+        client = resting.take()
         if client is None:  # hardly anybody is there
-            client = await idle.next()
+            client = await resting.next()
         if client is None:
-            if not idle.places:
+            if not resting.places:
                 raise deserted(world, server.version, rounds)
             return
         start, version = server.model, server.version
         try:
             trained = await visit(world, client, start, local)
         except Dropped as dropped:
-            idle.put_back(client, for_good=dropped.gone)
+            resting.put_back(client, for_good=dropped.gone)
             continue
-        idle.put_back(client)
+        resting.put_back(client)
         server.inbox.put_nowait(Update(trained, start, version))
         await world.settled()  # the next client starts from what the server makes of this
 
 
-class IdleClients:
+class RestingClients:
     """Draws clients uniformly among those that are online and not at work, by rejection."""
 
     TRIES = 200
@@ -82,7 +84,7 @@ class IdleClients:
     def __init__(self, world: World, places: int) -> None:
         self._world = world
         self._size = len(world.clients)
-        self._draw = world.stream("idle clients").integers
+        self._draw = world.stream("idle clients").integers  # an address: another word would draw other clients
         self._busy: set[int] = set()
         self._line = asyncio.Lock()
         self.places = places
@@ -105,7 +107,7 @@ class IdleClients:
         return None
 
     async def next(self) -> int | None:
-        """The next idle client that comes; None if none ever will, which closes this place of the pool.
+        """The next client that comes and is not at work; None if none ever will, which closes this place of the pool.
 
         Places stand in line: all of them at once would look for the one who comes.
         """
@@ -118,11 +120,11 @@ class IdleClients:
                     return None
 
     async def _somebody_comes(self) -> bool:
-        idle = [client for client in self._world.clients if client not in self._busy]
-        return await comes(self._world, idle) and bool(idle)
+        resting = [client for client in self._world.clients if client not in self._busy]
+        return await comes(self._world, resting) and bool(resting)
 
     def put_back(self, client: int, for_good: bool = False) -> None:
-        """The client is idle again, unless it left for good: then it is never drawn again."""
+        """Say that a client has finished its work and may be drawn again, unless it left for good."""
         if not for_good:
             self._busy.discard(client)
 

@@ -11,16 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import count
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
-from typer.core import TyperArgument, TyperCommand
 
 from paceline.cli.data import data_app
+from paceline.cli.names import NamesAlgorithms, algorithms, begun
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
 from paceline.config import read_settings
@@ -35,6 +33,7 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(plan_app, name="plan")
 app.command()(reproduce)
+app.command()(algorithms)
 
 Set = Annotated[
     list[str] | None,
@@ -90,26 +89,6 @@ class _More:
     trust: bool = False
 
 
-class NamesAlgorithms(TyperCommand):
-    """A command whose help names the algorithms, which are looked up only when help is shown."""
-
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Help with ``{names}`` filled in."""
-        from paceline.algorithms.registry import ALGORITHMS
-
-        for parameter in self.params:
-            if isinstance(parameter, TyperArgument) and parameter.help:
-                parameter.help = parameter.help.replace("{names}", ", ".join(ALGORITHMS))
-        super().format_help(ctx, formatter)
-
-
-def _begun(incomplete: str) -> list[tuple[str, str]]:
-    """Algorithms that begin so, each with its summary, for the shell's completion."""
-    from paceline.algorithms.registry import ALGORITHMS
-
-    return [(name, named.summary) for name, named in ALGORITHMS.items() if name.startswith(incomplete)]
-
-
 def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
@@ -129,7 +108,7 @@ def top(
 
 @app.command(cls=NamesAlgorithms)
 def run(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=_begun)],
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=begun)],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -156,7 +135,7 @@ def run(
 
 @app.command(cls=NamesAlgorithms)
 def compare(
-    algorithms: Annotated[list[str], typer.Argument(help="Some of {names}.", autocompletion=_begun)],
+    algorithms: Annotated[list[str], typer.Argument(help="Some of {names}.", autocompletion=begun)],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -177,7 +156,7 @@ def compare(
 
 @app.command(cls=NamesAlgorithms)
 def sweep(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.")],
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=begun)],
     over: Annotated[
         list[str], typer.Option("--over", help="A setting and its values: local.lr=0.01,0.03,0.1; may be repeated.")
     ],
@@ -235,25 +214,9 @@ def report(
     typer.echo(write_report(_run_directories(runs), out, title))
 
 
-@app.command()
-def algorithms(
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON object from names to summaries.")] = False,
-) -> None:
-    """List all algorithms, each with one line that says what it is."""
-    from paceline.algorithms.registry import ALGORITHMS
-
-    summaries = {name: named.summary for name, named in ALGORITHMS.items()}
-    if json:
-        typer.echo(dumps(summaries, indent=2, ensure_ascii=False))
-        return
-    width = max(map(len, summaries))
-    for name, summary in summaries.items():
-        typer.echo(f"{name:<{width}}  {summary}")
-
-
 @app.command(cls=NamesAlgorithms)
 def settings(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=_begun)],
+    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=begun)],
     settings: Set = None,
     config: Config = None,
     explain: Annotated[
