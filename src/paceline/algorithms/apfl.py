@@ -56,7 +56,11 @@ class APFL:
     def traits(self, clients: int) -> Traits:
         """Nobody waits for anybody."""
         return Traits(
-            rounds=self.rounds, local=self.local, absence="skip", needs_public=self.aggregation.needs_public
+            rounds=self.rounds,
+            local=self.local,
+            absence="skip",
+            arrivals=True,
+            needs_public=self.aggregation.needs_public,
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

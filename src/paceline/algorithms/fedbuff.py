@@ -31,7 +31,7 @@ class FedBuff:
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is replaced."""
-        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", arrivals=True)
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The server: take K updates, move by their mean, each weighted by its staleness."""
