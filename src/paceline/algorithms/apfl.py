@@ -49,7 +49,7 @@ class APFL:
     """Weights of late updates: none (the paper), ``polynomial:A`` for (1+s)^-A, ``constant:C`` for C if s > 0."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Numbers must lie within their bounds, and the weights of late updates must be a form that is known."""
         check_bounds(self)
         staleness_weight(self.staleness, 1)
 
@@ -135,11 +135,11 @@ class Buffer:
         return device not in self._unaggregated
 
     async def aggregated(self, device: int) -> None:
-        """Until it has."""
+        """Wait until the device's previous upload has been aggregated."""
         await self._held.setdefault(device, asyncio.Event()).wait()
 
     async def arrival(self) -> None:
-        """Until something is pending."""
+        """Wait until some upload is pending."""
         await self._arrival.wait()
 
     def leave(self) -> None:
@@ -159,7 +159,7 @@ class Buffer:
         self._arrival.set()
 
     def take(self) -> list[Upload]:
-        """All that is pending."""
+        """Take all uploads that are pending."""
         taken, self.pending = self.pending, []
         self._arrival.clear()
         return taken

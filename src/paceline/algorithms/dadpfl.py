@@ -62,7 +62,7 @@ class DADPFL:
     )
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Numbers must lie within their bounds, and every client must have its neighbours."""
         check_bounds(self)
         self.neighbours.check(clients)
 

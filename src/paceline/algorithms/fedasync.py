@@ -32,7 +32,7 @@ class FedAsync:
     """The paper's local objective has a proximal term."""
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Numbers must lie within their bounds, and no more clients can be at work than there are."""
         check_bounds(self)
         check_pool(self.concurrency, clients)
         known = ("constant", "polynomial", "hinge")

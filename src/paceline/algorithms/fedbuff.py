@@ -25,7 +25,7 @@ class FedBuff:
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Numbers must lie within their bounds, and no more clients can be at work than there are."""
         check_bounds(self)
         check_pool(self.concurrency, clients)
 

@@ -51,7 +51,7 @@ class FedDF:
         )
 
     def check(self, clients: int) -> None:
-        """Refuse what cannot be."""
+        """Numbers must lie within their bounds, and no more clients can be drawn than there are."""
         check_bounds(self)
         require(
             1 <= self.participants <= clients,

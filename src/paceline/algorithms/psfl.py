@@ -58,7 +58,8 @@ class PSFL:
     length: int | None = bounded(None, least=1)
     """S, clients in each."""
     sampler: Literal["partition", "uniform", "weighted"] | Sampler = "partition"
-    """Who rides: one of each speed class in every sequence, anyone, or rather the fast."""
+    """How a round's clients are drawn: one of each speed class for every sequence (``partition``, PS-13), all alike
+    (``uniform``), or the faster the likelier (``weighted``)."""
     local: LocalSGD = field(default_factory=LocalSGD)
     warmup: WarmUp = field(default_factory=WarmUp)
     server: ServerRule = field(default_factory=ServerRule)
