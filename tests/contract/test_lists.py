@@ -1,4 +1,4 @@
-"""No algorithm is in fewer contract tests than another: their names come from the registry, not from lists by hand."""
+"""No algorithm is in fewer contract tests than another: names come from the registry, not from lists by hand."""
 
 import ast
 from pathlib import Path
