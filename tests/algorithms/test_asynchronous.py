@@ -5,6 +5,7 @@ import pytest
 
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff, weight
+from paceline.algorithms.pool import IdleClients
 from paceline.errors import SettingError
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
@@ -117,3 +118,37 @@ def test_more_at_work_than_there_are_is_an_error(algorithm):
 def test_a_wrong_staleness_word_is_an_error():
     with pytest.raises(SettingError, match="polynomial"):
         FedAsync(staleness="polinomial").check(100)
+
+
+# -- who is drawn ---------------------------------------------------------------------------------------------------
+
+
+class Fleet:
+    """A world of so many clients, of whom these are away."""
+
+    def __init__(self, clients, away):
+        self.clients, self.away, self.asked = range(clients), away, []
+        self.presence = self
+
+    def stream(self, *path):
+        return np.random.default_rng(3)
+
+    def online(self, client):
+        self.asked.append(client)
+        return client not in self.away
+
+
+@pytest.mark.parametrize("away", [{0, 1, 2, 3, 4}, {0, 1, 3, 4}, {2}, set(), {1, 2}])
+def test_a_pool_draws_as_if_it_asked_everybody_every_time_and_asks_nobody_twice(away):
+    world = Fleet(5, away)
+    idle, plain, busy = IdleClients(world, 1), world.stream(), set()
+    for turn in range(12):
+        draws = (int(plain.integers(5)) for _ in range(IdleClients.TRIES))
+        wanted = next((client for client in draws if client not in busy | away), None)
+        world.asked.clear()
+        assert idle.take() == wanted
+        assert len(set(world.asked)) == len(world.asked)
+        busy |= {wanted} - {None}
+        if turn % 3 == 2 and busy:
+            idle.put_back(gone := min(busy))
+            busy.discard(gone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import os
@@ -9,9 +10,11 @@ import random
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from paceline.algorithms.base import Traits
 from paceline.algorithms.registry import ALGORITHMS, algorithm_named
 
 TIME = 100_000.0
@@ -24,7 +27,8 @@ def case(seed: int) -> tuple[str, list[str]]:
     """An algorithm and what is typed after --set: a function of the seed, which also writes the files they name."""
     rng = random.Random(seed)
     name = list(ALGORITHMS)[seed % len(ALGORITHMS)]
-    clients = rng.choice([k for k in (1, 2, 3, 5, 8, 12, 20) if k >= (2 if name == "gossipfl" else 1)])
+    fields, traits = known(name)
+    clients = rng.choice([k for k in (1, 2, 3, 5, 8, 12, 20) if k >= (2 if "group" in fields else 1)])
     words = [f"clients={clients}", f"seed={rng.randrange(10)}", f"rounds={rng.choice([1, 2, 4, 8])}"]
     words += ["every=1", "partition=iid", *_own_words(rng, name, clients)]
     if rng.random() < 0.08:  # nobody is ever there for as long as a visit takes
@@ -35,54 +39,61 @@ def case(seed: int) -> tuple[str, list[str]]:
     words += _links(rng)
     if rng.random() < 0.3:
         words.append(f"fleet.server={rng.choice(['constant:0.7', 'constant:6', 'flops:1e6'])}")
-    serverless = algorithm_named(name).make().traits(clients).servers == 0
-    if rng.random() < (0.6 if name in ("p-fedavg", "hierfavg") else 0.0 if serverless else 0.3):
-        words.append(f"fleet.failures={_failures(rng, name, words)}")
+    if rng.random() < (0.6 if traits.servers > 1 else 0.3 if traits.servers else 0.0):
+        words.append(f"fleet.failures={_failures(rng, fields, words)}")
     words.append(f"absence={rng.choice(['own', 'own', 'skip', 'wait', 'deadline:1', 'deadline:20'])}")
     return name, words
 
 
+@cache
+def known(name: str) -> tuple[frozenset[str], Traits]:
+    """What settings an algorithm of the registry has, and its traits."""
+    algorithm = algorithm_named(name).make()
+    return frozenset(each.name for each in dataclasses.fields(algorithm)), algorithm.traits(100)  # type: ignore[arg-type]
+
+
 def _own_words(rng: random.Random, name: str, n: int) -> list[str]:
-    """An algorithm's own settings, such as so many clients allow."""
+    """An algorithm's own settings, by the names of those that it has, such as so many clients allow."""
+    fields, traits = known(name)
     own: dict[str, Any] = {}
-    if name in ("fedavg", "sfl", "psfl"):
+    if {"width", "length"} <= fields:
         own["width"] = rng.randint(1, n)
         own["length"] = rng.randint(1, n // own["width"])
         own["sampler"] = rng.choice(["uniform", "partition", "weighted"])
-    elif name in ("fedasync", "fedbuff"):
+    elif "concurrency" in fields:
         own["concurrency"] = rng.randint(1, n)
-        own |= {"buffer": rng.randint(1, n)} if name == "fedbuff" else {}
-    elif name in ("feddf", "ditto", "feddst"):
+        own |= {"buffer": rng.randint(1, n)} if "buffer" in fields else {}
+    elif traits.servers > 1:
+        own |= _servers(rng, fields, n)
+    elif "participants" in fields:
         own["participants"] = rng.randint(1, n)
-        own |= {"interval": rng.choice([1, 2, 10]), "before": rng.choice([1, "none"])} if name == "feddst" else {}
-    elif name in ("p-fedavg", "hierfavg"):
-        own |= _servers(rng, name, n)
-    elif name in ("da-dpfl", "dispfl", "dfedavgm", "dfedsam"):
+        own |= {"interval": rng.choice([1, 2, 10]), "before": rng.choice([1, "none"])} if "interval" in fields else {}
+    elif "neighbours" in fields:
         own["neighbours.graph"] = rng.choice(["ring", "complete", "star", "tree", *["random"] * (3 if n > 1 else 0)])
         own["neighbours.degree"] = rng.randint(1, max(1, n - 1))
-    elif name == "gossipfl":
+    elif "group" in fields:
         own["group"] = rng.randint(2, n)
-    elif name == "dpsgd":
+    elif "topology" in fields:
         own["topology"] = rng.choice(["ring", "complete", "star", "tree"])
-    elif name == "beer":
+    elif "graph" in fields:
         own |= {"graph": rng.choice(["circulant", "ring", "complete"]), "degree": rng.randint(2, max(2, n - 1))}
         own["gradients"] = rng.choice(["batch", "full"])
-    elif name == "dga":
+    elif "extra" in fields:
         own["extra"] = rng.choice(["true", "false"])
-    if name == "da-dpfl":
+    if traits.observes and "pruning" in fields:  # which a dry run cannot learn
         own |= {"wait": rng.randint(0, n), "rule": rng.choice(["fastest", "lowest"]), "pruning.target": 0}
         own |= {"decay": rng.choice(["true", "false"]), "growth": rng.choice(["gradient", "random"])}
     words = [f"{name}.{key}={value}" for key, value in own.items()]
-    if name in ("fedavg", "sfl", "psfl", "spfl", "apfl", "dga", "mifa") and rng.random() < 0.3:
+    if "aggregation" in fields and rng.random() < 0.3:
         words += [f"{name}.aggregation.rule={rng.choice(['median', 'krum', 'screen', 'distil'])}", "public=0.1"]
     return words
 
 
-def _servers(rng: random.Random, name: str, n: int) -> dict[str, Any]:
+def _servers(rng: random.Random, fields: frozenset[str], n: int) -> dict[str, Any]:
     servers = rng.randint(1, min(n, 6))
     own: dict[str, Any] = {"participants": rng.choice([rng.randint(1, n // servers), "none"])}
     own["layout"] = rng.choice(["spread", "blocks"])
-    if name == "p-fedavg":
+    if "topology" in fields:
         own["topology"] = f"{rng.choice(['ring', 'complete', 'star', 'tree'])}:{servers}"
     else:
         own |= {"servers": servers, "partial": rng.choice([1, 2]), "redraw": rng.choice(["true", "false"])}
@@ -153,17 +164,19 @@ def _trace(rng: random.Random) -> str:
     return f"trace:{_written('trace', lines)}{kind}"
 
 
-def _failures(rng: random.Random, name: str, words: Sequence[str]) -> str:
+def _failures(rng: random.Random, fields: frozenset[str], words: Sequence[str]) -> str:
     """Of servers and links that the algorithm has."""
     time = rng.choice([0, 2, 5, 30])
     kinds = ["servers:30", "links:20", "servers:20+links:20", "servers:500"]
     kinds.append(f"server:1@{time}")
     for word in words:
         key, _, value = word.partition("=")
-        servers = int(value.rpartition(":")[2]) if key in ("p-fedavg.topology", "hierfavg.servers") else 0
+        counted = key.endswith((".topology", ".servers")) and value.rpartition(":")[2].isdecimal()
+        servers = int(value.rpartition(":")[2]) if counted else 0
         if servers > 1:
-            link = "1-2" if name == "p-fedavg" else f"{rng.randint(1, servers)}-{servers + 1}"
-            last = servers if name == "p-fedavg" else servers + 1  # the cloud
+            peers = "topology" in fields  # of each other; else there is a cloud beyond the last
+            link = "1-2" if peers else f"{rng.randint(1, servers)}-{servers + 1}"
+            last = servers if peers else servers + 1
             kinds += [f"server:2@{time}", f"link:{link}@{time}", f"server:{last}@{time}+link:{link}@{time + 1}"]
     return rng.choice(kinds)
 

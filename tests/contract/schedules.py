@@ -31,7 +31,7 @@ from paceline.runs.making import make_run
 from paceline.runs.run import Run
 from paceline.runs.until import Until
 from paceline.worlds.simulation.presence import SimulatedPresence
-from tests.contract.schedule_words import TIME, case, command
+from tests.contract.schedule_words import TIME, case, command, known
 
 __all__ = ["Ended", "PastBudget", "case", "command", "faults", "perform_case", "prepare_case", "verdict"]
 
@@ -42,8 +42,6 @@ PROCESSOR_SECONDS = 20.0
 """The same for what never comes back to the loop. Of this process alone: a busy machine fails nothing."""
 EXACT = 1e-9
 """Relative to the time at which it happens."""
-ASYNCHRONOUS = ("apfl", "fedasync", "fedbuff")
-"""Whose rounds are arrivals, so that nobody need begin anything between two of them."""
 
 
 # -- a run ----------------------------------------------------------------------------------------------------------
@@ -255,7 +253,7 @@ def rounds(run: Ended) -> Iterator[Fault]:
     # Whoever was sent the model and left before it began has taken part: time has passed.
     begun = set(run.spans["round"][run.spans["kind"] != "wait"].tolist())
     for round in range(run.made):
-        if round not in begun and run.name not in ASYNCHRONOUS:
+        if round not in begun and not known(run.name)[1].arrivals:
             yield "phantom round", f"nobody did anything in round {round + 1} of {run.wanted}"
 
 

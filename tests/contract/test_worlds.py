@@ -22,9 +22,11 @@ WORDS = ["clients=4", "partition=iid", "model=logistic", "local.steps=3"]
 LOCAL = LocalSGD(steps=3)
 
 
-def made(kind):
+def made(kind, workers=2):
     settings = make_settings("fedavg", WORDS)
-    return make_run(settings, check_places=True) if kind == "simulation" else make_local_run(settings, workers=2)
+    if kind == "simulation":
+        return make_run(settings, check_places=True)
+    return make_local_run(settings, workers=workers)
 
 
 @pytest.fixture(scope="module", params=["simulation", "local"])
@@ -87,7 +89,7 @@ def test_all_worlds_train_the_same():
 
     found = []
     for kind in ("simulation", "local"):
-        run = made(kind)
+        run = made(kind, workers=1)  # a process takes seconds to start
         both, spread = played(run.world, main(run.world))
         found.append(([value(run.world, model) for model in both], spread))
         run.close()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import Fruitless, SiteError
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
@@ -16,21 +17,7 @@ times = st.sampled_from(["discrete", "uniform", "exponential", "gaussian", "cons
 links = st.sampled_from(["free", "rate:1,5", "rate:uniform,0.1,3/exponential,2"])
 availability = st.sampled_from(["always", "dropout:0.3", "duty:20,0.5", "vanish:0.2,15", "duty:30,0.7+dropout:0.2"])
 absence = st.sampled_from(["own", "skip", "wait", "deadline:3"])
-centralised = ["fedavg", "sfl", "psfl", "fedbuff", "fedasync", "spfl", "apfl", "dga", "mifa"]
-ALL = [
-    *centralised,
-    "p-fedavg",
-    "hierfavg",
-    "dpsgd",
-    "da-dpfl",
-    "dispfl",
-    "ditto",
-    "gossipfl",
-    "dfedavgm",
-    "beer",
-    "feddst",
-]
-algorithm = st.sampled_from(ALL)
+algorithm = st.sampled_from(list(ALGORITHMS))
 shared_links = st.sampled_from(["rate:1,5", "rate:uniform,0.1,3/exponential,2"])
 network = st.sampled_from(
     [
@@ -41,6 +28,8 @@ network = st.sampled_from(
         ["fleet.backbone=edge:1"],
     ]
 )
+SEVERAL = [name for name in ALGORITHMS if make_settings(name).algorithm.traits(100).servers > 1]
+"""Algorithms with several servers."""
 failures = st.sampled_from(["none", "server:2@9", "servers:60", "links:40", "servers:80+links:50"])
 
 
@@ -48,7 +37,7 @@ def schedule(name, times, links, availability, seed, *more):
     words = ["clients=25", "rounds=12", f"seed={seed}", f"fleet.times={times}", f"fleet.links={links}"]
     words += [f"fleet.availability={availability}", "fleet.latency=0.05", "fedavg.width=8", "sfl.length=4"]
     words += ["psfl.width=5", "psfl.length=4", "p-fedavg.topology=ring:6", "p-fedavg.participants=3", *more]
-    words += ["hierfavg.servers=5", "da-dpfl.pruning.target=0", "da-dpfl.wait=3"]
+    words += ["hierfavg.servers=5", "da-dpfl.pruning.target=0", "da-dpfl.wait=3", "public=0.1"]
     run = make_run(make_settings(name, words), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None or expected(run.failure, availability), run.failure
@@ -85,7 +74,7 @@ def test_who_waits_is_idle_and_there(name, times, links, availability, absence, 
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(["p-fedavg", "hierfavg"]), times, links, availability, failures, st.integers(0, 10**6))
+@given(st.sampled_from(SEVERAL), times, links, availability, failures, st.integers(0, 10**6))
 def test_schedules_with_failures(name, times, links, availability, failures, seed):
     look_at(schedule(name, times, links, availability, seed, f"fleet.failures={failures}"))
 

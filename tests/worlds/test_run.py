@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from paceline.algorithms.base import Progress, Traits
+from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import SettingError
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.graph import Model
@@ -74,13 +75,17 @@ def test_a_measured_server_is_written_down_as_a_rate(tmp_path):
     assert all(row["end"] > row["start"] for row in works)
 
 
-@pytest.mark.parametrize("name", ["fedavg", "spfl", "apfl", "fedbuff"])
+@pytest.mark.parametrize(
+    "name", [name for name in ALGORITHMS if not make_settings(name).algorithm.traits(100).outlives_servers]
+)
 def test_an_algorithm_with_one_server_ends_when_it_fails(name):
     words = [
         "clients=12",
         "fedavg.width=4",
         "fedbuff.concurrency=4",
         "fedbuff.buffer=2",
+        "psfl.width=3",
+        "public=0.1",
         "fleet.failures=server:1@7.5",
     ]
     run = make_run(make_settings(name, words), dry=True)

@@ -49,14 +49,18 @@ class APFL:
     """Weights of late updates: none (the paper), ``polynomial:A`` for (1+s)^-A, ``constant:C`` for C if s > 0."""
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and the weights of late updates must be a form that is known."""
         check_bounds(self)
         staleness_weight(self.staleness, 1)
 
     def traits(self, clients: int) -> Traits:
         """Nobody waits for anybody."""
         return Traits(
-            rounds=self.rounds, local=self.local, absence="skip", needs_public=self.aggregation.needs_public
+            rounds=self.rounds,
+            local=self.local,
+            absence="skip",
+            arrivals=True,
+            needs_public=self.aggregation.needs_public,
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
@@ -135,7 +139,7 @@ class Buffer:
         await self._held.setdefault(device, asyncio.Event()).wait()
 
     async def arrival(self) -> None:
-        """Wait until an upload is there to be aggregated."""
+        """Wait until some upload is pending."""
         await self._arrival.wait()
 
     def leave(self) -> None:
@@ -155,7 +159,7 @@ class Buffer:
         self._arrival.set()
 
     def take(self) -> list[Upload]:
-        """All that is pending."""
+        """Take all uploads that are pending."""
         taken, self.pending = self.pending, []
         self._arrival.clear()
         return taken

@@ -111,6 +111,8 @@ class Traits:
     """The links between servers that may fail, each from the lower number; None: not known before the run."""
     outlives_servers: bool = False
     """Whether it can go on when a server has failed; if not, a failure of the first one ends the run."""
+    arrivals: bool = False
+    """Whether its rounds are arrivals at the server, so that nobody need begin anything between two of them."""
     mixes_architectures: bool = False
     """Whether its clients may have different architectures."""
     paced_by_rounds: bool = False

@@ -100,7 +100,7 @@ class BEER:
     """``local.lr`` is the rate of the step along the tracker."""
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds; trackers need plain gradients, and estimates need fixed links."""
         check_bounds(self)
         require(
             self.local.momentum == 0,

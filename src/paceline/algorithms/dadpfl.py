@@ -69,7 +69,7 @@ class DADPFL:
     )
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and every client must have its neighbours."""
         check_bounds(self)
         self.neighbours.check(clients)
 

@@ -53,7 +53,7 @@ class DFedAvgM:
     local: LocalSGD = field(default_factory=lambda: rival_recipe(momentum=0.9))
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and every client must have its neighbours."""
         check_bounds(self)
         self.neighbours.check(clients)
 

@@ -29,7 +29,7 @@ class DFedSAM:
     """``local.sam`` is the radius rho; 0 leaves DFedAvgM with whole models."""
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and every client must have its neighbours."""
         check_bounds(self)
         self.neighbours.check(clients)
 

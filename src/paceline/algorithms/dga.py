@@ -38,7 +38,7 @@ class DGA:
     """Whether devices train once more while they would wait; without it this is FedAvg."""
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds."""
         check_bounds(self)
 
     def traits(self, clients: int) -> Traits:

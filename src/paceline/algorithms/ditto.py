@@ -40,7 +40,7 @@ class Ditto:
     script has 2 and 3 (DA-E10)."""
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and no more clients can be drawn than there are."""
         check_bounds(self)
         require(
             1 <= self.participants <= clients,

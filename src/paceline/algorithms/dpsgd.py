@@ -31,7 +31,7 @@ class DPSGD:
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and the graph must have a node for every client."""
         check_bounds(self)
         if self.weights not in WEIGHTINGS:
             raise SettingError(f"weights is {self.weights!r}; {nearest(self.weights, WEIGHTINGS)}")

@@ -32,7 +32,7 @@ class FedAsync:
     """The paper's local objective has a proximal term."""
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and no more clients can be at work than there are."""
         check_bounds(self)
         check_pool(self.concurrency, clients)
         known = ("constant", "polynomial", "hinge")
@@ -40,7 +40,7 @@ class FedAsync:
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is replaced."""
-        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", arrivals=True)
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The updater: x_t = (1 - α_t) x_{t-1} + α_t x_new, with α_t = α s(t - τ)."""

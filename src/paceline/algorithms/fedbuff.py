@@ -25,13 +25,13 @@ class FedBuff:
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and no more clients can be at work than there are."""
         check_bounds(self)
         check_pool(self.concurrency, clients)
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is replaced."""
-        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", arrivals=True)
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The server: take K updates, move by their mean, each weighted by its staleness."""

@@ -51,7 +51,7 @@ class FedDF:
         )
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and no more clients can be drawn than there are."""
         check_bounds(self)
         require(
             1 <= self.participants <= clients,

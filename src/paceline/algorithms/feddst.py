@@ -78,7 +78,7 @@ class FedDST:
     local: LocalSGD = field(default_factory=rival_recipe)
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and no more clients can be drawn than there are."""
         check_bounds(self)
         require(
             1 <= self.participants <= clients,

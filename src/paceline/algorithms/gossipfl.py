@@ -34,7 +34,7 @@ class GossipFL:
     local: LocalSGD = field(default_factory=rival_recipe)
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and a group cannot be larger than the fleet."""
         check_bounds(self)
         require(2 <= self.group <= clients, f"group is {self.group}; with {clients} clients wanted 2 to {clients}")
 

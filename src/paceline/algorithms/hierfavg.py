@@ -51,7 +51,7 @@ class HierFAVG:
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and every edge server must have as many clients as it draws."""
         check_bounds(self)
         require(self.servers <= clients, f"servers is {self.servers}, but there are only {clients} clients")
         fewest = clients // self.servers

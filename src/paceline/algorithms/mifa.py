@@ -33,7 +33,7 @@ class MIFA:
     aggregation: Aggregation = field(default_factory=Aggregation)
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds."""
         check_bounds(self)
 
     def traits(self, clients: int) -> Traits:

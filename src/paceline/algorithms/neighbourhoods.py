@@ -19,7 +19,7 @@ class Neighbourhoods:
     """Neighbours of each client where they are random (M)."""
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """As many neighbours as are drawn must exist; a fixed graph must have a node for every client."""
         if self.graph == "random":
             require(clients > 1, "one client has no neighbours; wanted 2 or more, or neighbours.graph=complete")
             require(

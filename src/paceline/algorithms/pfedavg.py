@@ -59,7 +59,7 @@ class PFedAvg:
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds, and every server must have as many clients as it draws."""
         check_bounds(self)
         if self.weights not in WEIGHTINGS:
             raise SettingError(f"weights is {self.weights!r}; {nearest(self.weights, WEIGHTINGS)}")

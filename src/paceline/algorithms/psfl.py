@@ -60,8 +60,8 @@ class PSFL:
     length: int | None = bounded(None, least=1)
     """S, clients in each."""
     sampler: Literal["partition", "uniform", "weighted"] | Sampler = "partition"
-    """How clients are chosen: ``partition`` puts one of each speed class into every sequence, ``uniform`` draws any
-    client, and ``weighted`` prefers fast ones."""
+    """How a round's clients are drawn: one of each speed class for every sequence (``partition``, PS-13), all alike
+    (``uniform``), or the faster the likelier (``weighted``)."""
     local: LocalSGD = field(default_factory=LocalSGD)
     warmup: WarmUp = field(default_factory=WarmUp)
     server: ServerRule = field(default_factory=ServerRule)

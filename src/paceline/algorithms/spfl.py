@@ -40,7 +40,7 @@ class SPFL:
     that never meet, since even rounds then know nothing of odd ones (NI-E6)."""
 
     def check(self, clients: int) -> None:
-        """Raise ``SettingError`` if these settings are impossible with so many clients."""
+        """Numbers must lie within their bounds; whole models can only be averaged plainly."""
         check_bounds(self)
         require(
             self.aggregate == "deltas" or self.aggregation.rule == "mean",

@@ -98,7 +98,7 @@ class Failing(Protocol):
         ...
 
     async def breakdown(self, *sites: int) -> None:
-        """Until a server has failed, or the link between two of them; perhaps for ever."""
+        """Wait until a server has failed, or the link between two of them; perhaps for ever."""
         ...
 
 

@@ -166,7 +166,7 @@ def _function_layer(item: fx.Node) -> layers.Layer:
         return layers.Flatten()
     if target in PLAIN_FUNCTIONS and len(args) == 1 and not item.kwargs:
         return layers.Plain(target)
-    raise Unknown(f"function {target}")
+    raise Unknown(f"function {getattr(target, '__name__', target)}")
 
 
 def _module_layer(name: str, module: nn.Module, number: dict[str, int]) -> layers.Layer | None:
