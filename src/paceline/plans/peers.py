@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -72,13 +72,6 @@ def schedule(
     awaited = np.zeros_like(awaited_DKM)
     np.put_along_axis(awaited, place_DKM, awaited_DKM, axis=2)
     return Schedule(starts_DK.reshape(shape), (starts_DK + times_DK).reshape(shape), awaited.reshape(*shape, places))
-
-
-def starts(
-    neighbours: Integers, order: Integers, times: Array | float = 1.0, cap: int | None = None, rule: str = "fastest"
-) -> Array:
-    """DA-4: when every client starts; see ``schedule``."""
-    return schedule(neighbours, order, times, cap, rule).starts
 
 
 def _check(neighbours: Integers, order: Integers, cap: int | None, rule: str) -> int:
@@ -285,13 +278,7 @@ def _measure(times_DK: Array, starts_DK: Array, awaited_DKM: Booleans) -> Rounds
 
 
 def _joined(rounds: Sequence[Rounds]) -> Rounds:
-    names = ("share", "mean_wait", "max_wait", "seconds", "awaited")
-    return Rounds(*(np.concatenate([getattr(one, name) for one in rounds]) for name in names))
-
-
-def standard_error(values: Array) -> float:
-    """Of the mean of independent draws; 0 for draws that are all alike, NaN for a single one."""
-    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return Rounds(*(np.concatenate([getattr(one, each.name) for one in rounds]) for each in fields(Rounds)))
 
 
 # -- closed forms ---------------------------------------------------------------------------------------------------
