@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from paceline.papers.psfl.contest import USUAL, arena, choose, compete, tune
+from paceline.papers.psfl.contestants import USUAL, arena, choose, compete, tune
 from paceline.papers.result import Request
 from paceline.papers.trials import Laboratory
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 class Interval(NamedTuple):
@@ -24,6 +25,12 @@ class Interval(NamedTuple):
 
 def _shown(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def standard_error(values: ArrayLike) -> float:
+    """Of the mean of independent draws; 0 for draws that are all alike, NaN for a single one."""
+    found = np.asarray(values, float)
+    return float(found.std(ddof=1)) / math.sqrt(len(found)) if len(found) > 1 else math.nan
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:

@@ -7,8 +7,9 @@ import pytest
 from paceline.papers.dadpfl import costs as dadpfl_costs
 from paceline.papers.dadpfl import energy as dadpfl_energy
 from paceline.papers.dadpfl import times as dadpfl_theory
-from paceline.papers.dadpfl.costs import DENSE, DIR, HALF, PAT, SAM, SPARSE, Setting, loads, table2
+from paceline.papers.dadpfl.costs import Setting, loads, table2
 from paceline.papers.dadpfl.energy import Cost, Load, cost, crossing, fig3, printed_loads
+from paceline.papers.dadpfl.printed import DENSE, DIR, HALF, PAT, SAM, SPARSE
 from paceline.papers.dadpfl.times import INDEPENDENT, fig8, fig9, longest_waits, proposition1_share
 from paceline.papers.result import Request
 

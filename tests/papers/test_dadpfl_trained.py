@@ -7,30 +7,23 @@ import numpy as np
 import pytest
 
 from paceline.errors import SettingError
-from paceline.papers.dadpfl import scenes as dadpfl_scenes
+from paceline.papers.claims import best, by_seed, first_round, shown
+from paceline.papers.dadpfl import ablations as dadpfl_ablations
 from paceline.papers.dadpfl import trained as dadpfl_trained
-from paceline.papers.dadpfl.scenes import (
-    METHODS,
-    MIDDLE,
-    PAPER,
-    PAPER_TABLE1,
-    SMALL,
-    arrivals_row,
-    best,
-    costs,
-    rounds_to,
-    scenes,
-    zeros,
-)
-from paceline.papers.dadpfl.trained import _ahead_rows, _fig5_rows, _fig6_rows, _fig7_rows, _issue_rows
+from paceline.papers.dadpfl.ablations import _fig5_rows, _fig6_rows, _fig7_rows, arrivals_row
+from paceline.papers.dadpfl.printed import METHODS, TABLE1
+from paceline.papers.dadpfl.setups import MIDDLE, PAPER, SMALL, setups
+from paceline.papers.dadpfl.trained import _ahead_rows, _issue_rows, busiest, per_round, zeros
 from paceline.papers.registry import REPRODUCTIONS
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Laboratory
 from paceline.runs.settings import make_settings
 
 TINY = replace(
-    SMALL["digits"], clients=8, served=3, degree=3, rounds=2, epochs=1, overrides=("model=mlp:8",), targets=(0.1,)
+    SMALL["digits"], clients=8, served=3, degree=3, rounds=2, epochs=1, words=("model=mlp:8",), targets=(0.1,)
 )
+WHERE = {"table1": dadpfl_trained, "table3": dadpfl_trained, "fig5": dadpfl_ablations, "fig6": dadpfl_ablations,
+         "fig7": dadpfl_ablations}  # fmt: skip
 REQUEST = Request(scale="small", seeds=2, quiet=True)
 
 
@@ -38,18 +31,18 @@ REQUEST = Request(scale="small", seeds=2, quiet=True)
 def shrunk(monkeypatch):
     """Two rounds of eight clients."""
     monkeypatch.setitem(SMALL, "digits", TINY)
-    monkeypatch.setattr(dadpfl_trained, "NEIGHBOURS", (2, 3, 6))
-    monkeypatch.setattr(dadpfl_trained, "MORE", (3, 6))
-    monkeypatch.setattr(dadpfl_trained, "WAITS", (0, 3))
+    monkeypatch.setattr(dadpfl_ablations, "NEIGHBOURS", (2, 3, 6))
+    monkeypatch.setattr(dadpfl_ablations, "MORE", (3, 6))
+    monkeypatch.setattr(dadpfl_ablations, "WAITS", (0, 3))
     monkeypatch.setattr(dadpfl_trained, "SMALL_GRAPH", 6)
 
 
 # -- all of it, shrunk ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["table1", "table3", "fig5", "fig6", "fig7"])
+@pytest.mark.parametrize("name", WHERE)
 def test_they_run_and_make_rows(shrunk, name):
-    found = getattr(dadpfl_trained, name)(REQUEST)
+    found = getattr(WHERE[name], name)(REQUEST)
     assert len(found.rows) >= 6
     assert all(row.ours not in (None, "nan", "diverged") for row in found.rows), list(found.rows)
     assert len({row.name for row in found.rows}) == len(found.rows)
@@ -78,7 +71,7 @@ def test_table_1_is_one_comparison_of_all_methods(shrunk):
 def test_runs_are_shared_and_never_repeated(shrunk, tmp_path):
     request = replace(REQUEST, out=tmp_path, seeds=1)
     dadpfl_trained.table1(request)
-    dadpfl_trained.fig7(request)  # N = M and DisPFL are Table I's
+    dadpfl_ablations.fig7(request)  # N = M and DisPFL are Table I's
     names = {str(path.parent.relative_to(tmp_path / "trials")) for path in tmp_path.glob("trials/*/*/summary.json")}
     assert len([name for name in names if name.startswith("digits-pat/")]) == 9
     assert {name.partition("/")[0] for name in names} == {"digits-pat", "digits-dir", "digits-pat-N0"}
@@ -88,56 +81,60 @@ def test_runs_are_shared_and_never_repeated(shrunk, tmp_path):
 def test_costs_are_those_of_the_run(shrunk, tmp_path):
     request = replace(REQUEST, out=tmp_path, seeds=1)
     with Laboratory(request) as laboratory:
-        (run,) = laboratory.carry_out([TINY.trial("pat", "fedavg", 0)])
-        found = costs(laboratory, run)
+        (run,) = laboratory.carry_out([trial(TINY, "pat", "fedavg", 0)])
     summary = json.loads((tmp_path / "trials" / run.trial.name / "summary.json").read_text())
-    assert found.traffic * 2 * 2**20 * 2 == pytest.approx(summary["busiest_bytes"])
-    assert (found.flops * 2, found.joules * 2) == pytest.approx((summary["flops"], summary["joules"]))
-    assert found.seconds * 2 == pytest.approx(summary["time"])
+    assert busiest(run) * 2 * 2**20 * 2 == pytest.approx(summary["busiest_bytes"])
+    for total in ("flops", "joules", "time"):
+        assert per_round(total)(run) * 2 == pytest.approx(summary[total])
     moved = summary["bytes"] / 2  # downloads cost no client's energy, uploads 1 W
     own = summary["flops"] - 2 * 3 * 2 * (64 * 8 + 8 + 8 * 10 + 10)  # the server adds three models in each round
     assert summary["joules"] == pytest.approx(450 * own / 1.6e13 + moved * 8 / 1e9, rel=1e-6)
 
 
-# -- scenes ---------------------------------------------------------------------------------------------------------
+# -- setups ---------------------------------------------------------------------------------------------------------
+
+
+def trial(setup, split, method, seed, *more):
+    variant = setup.variant(split, split=split)
+    return setup.scene.trial(variant.case, method, seed, *variant.settings(seed), *more)
 
 
 @pytest.mark.parametrize("scene", [*PAPER.values(), *MIDDLE.values(), *SMALL.values()], ids=lambda s: s.data)
 def test_every_method_can_be_set_up(scene):
     for method in METHODS:
         for graph, links in (("random", 10), ("ring", 2), ("complete", scene.clients - 1)):
-            trial = scene.trial("dir", method, 0, *scene.linked(graph, links))
-            settings = trial.settings()
+            one = trial(scene, "dir", method, 0, *scene.linked(graph, links))
+            settings = one.settings()
             settings.algorithm.check(scene.clients)
             epochs = settings.algorithm.local.epochs
             if method == "ditto":
                 epochs += settings.algorithm.personal.epochs
             assert epochs == max(scene.epochs, 2 if method == "ditto" else 1)
-            assert (settings.algorithm.local.lr, settings.personal) == (trial.rate, True)
+            assert (settings.algorithm.local.lr, settings.personal) == (one.rate, True)
 
 
 def test_the_papers_scene_is_the_papers():
-    settings = PAPER["cifar10"].trial("pat", "da-dpfl", 0).settings()
+    settings = trial(PAPER["cifar10"], "pat", "da-dpfl", 0).settings()
     algorithm = settings.algorithm
     assert (settings.clients, algorithm.rounds, algorithm.wait, algorithm.neighbours.degree) == (100, 500, 10, 10)
     assert (algorithm.local.lr, algorithm.local.batch, algorithm.local.epochs) == (0.1, 128, 5)
     assert (algorithm.sparsity, algorithm.pruning.target, algorithm.pruning.threshold) == (0.5, 0.8, 0.02)
     assert settings.partition == "pathological:2,equal"
-    assert PAPER_TABLE1["cifar10"]["da-dpfl"] == (89.08, 91.87)
-    assert make_settings("beer").algorithm.local.lr == PAPER["cifar10"].trial("pat", "beer", 0).rate == 0.05
+    assert [TABLE1["cifar10", split]["da-dpfl"] for split in ("Dir", "Pat")] == [89.08, 91.87]
+    assert make_settings("beer").algorithm.local.lr == trial(PAPER["cifar10"], "pat", "beer", 0).rate == 0.05
 
 
 def test_a_dataset_that_is_not_there_is_refused():
     with pytest.raises(SettingError, match="--data is 'cifar100'"):
         dadpfl_trained.table1(Request(scale="small", data="cifar100"))
     with pytest.raises(SettingError, match="--data is 'ham10000'"):
-        scenes(Request(scale="middle", data="ham10000"))
+        setups(Request(scale="middle", data="ham10000"))
 
 
 def test_they_are_registered_in_three_scales():
-    for name in ("table1", "table3", "fig5", "fig6", "fig7"):
+    for name, module in WHERE.items():
         entry = REPRODUCTIONS[f"dadpfl-{name}"]
-        assert entry.load() is getattr(dadpfl_trained, name) and entry.scales == ("small", "middle", "paper")
+        assert entry.load() is getattr(module, name) and entry.scales == ("small", "middle", "paper")
 
 
 # -- verdicts -------------------------------------------------------------------------------------------------------
@@ -149,7 +146,7 @@ def made_up(top, seed, *, method="da-dpfl", sparsity=0.5, rounds=10, first=None)
     columns = {"round": np.arange(1.0, rounds + 1), "accuracy": values, "sparsity": np.full(rounds, sparsity)}
     notes = () if first is None else ({"figures": {"first": first}},)
     return Finished(
-        trial=SMALL["digits"].trial("pat", method, seed), status="done", reached=None, rounds=None,
+        trial=trial(SMALL["digits"], "pat", method, seed), status="done", reached=None, rounds=None,
         time=columns["round"], accuracy=values, loss=values, columns=columns, notes=notes,
     )  # fmt: skip
 
@@ -188,7 +185,7 @@ def test_sparser_and_no_worse(ours, theirs, wanted):
 
 def test_rounds_to_a_target():
     quick, slow = seeds(0.95, 0.01), seeds(0.8, 0.01)
-    assert rounds_to(quick[0], 0.5) < rounds_to(slow[0], 0.5) < rounds_to(slow[0], 0.9) == np.inf
+    assert first_round(quick[0], 0.5) < first_round(slow[0], 0.5) < first_round(slow[0], 0.9) == np.inf
     assert arrivals_row("x", quick, slow, 0.7).ok is True
     assert arrivals_row("x", slow, quick, 0.7).ok is False
     assert arrivals_row("x", quick, quick, 0.7).ok is None
@@ -199,12 +196,19 @@ def test_rounds_to_a_target():
 
 
 def test_more_neighbours_and_their_time():
-    found = {5: seeds(0.88), 10: seeds(0.9), 20: seeds(0.905, 0.002)}
-    times = {5: dict.fromkeys(range(3), 1.0), 10: {0: 2.0, 1: 2.1, 2: 2.0}, 20: {0: 4.0, 1: 4.1, 2: 4.2}}
-    ok = verdicts(_fig5_rows(SMALL["digits"], found, times))
+    found = {"M = 5": seeds(0.88), "M = 10": seeds(0.9), "M = 20": seeds(0.905, 0.002)}
+    times = {
+        "M = 5": dict.fromkeys(range(3), 1.0),
+        "M = 10": {0: 2.0, 1: 2.1, 2: 2.0},
+        "M = 20": {0: 4.0, 1: 4.1, 2: 4.2},
+    }
+    ok = verdicts(_fig5_rows("digits", found, times))
     assert ok["M = 20 - M = 10"] is ok["time of M = 20 / M = 10"] is True
-    times[20] = dict.fromkeys(range(3), 2.2)
-    assert verdicts(_fig5_rows(SMALL["digits"], found, times))["time of M = 20 / M = 10"] is False
+    times["M = 20"] = dict.fromkeys(range(3), 2.2)
+    assert verdicts(_fig5_rows("digits", found, times))["time of M = 20 / M = 10"] is False
+
+
+LONG = replace(SMALL["digits"], rounds=60)
 
 
 def test_thresholds_and_the_first_pruning():
@@ -213,19 +217,19 @@ def test_thresholds_and_the_first_pruning():
         "threshold 0.02": seeds(0.9, 0.002, first=20),
         "dispfl": seeds(0.8, 0.003),
     }
-    rows = _fig6_rows(SMALL["digits"], runs)
+    rows = _fig6_rows(LONG, runs)
     ok = verdicts(rows)
     assert ok["threshold 0.02 - dispfl"] is ok["threshold 0.02 - the least threshold"] is True
     firsts = [float(row.ours.split()[0]) for row in rows if row.name.endswith("first pruning")]
-    assert np.allclose(firsts, [18 / 60, 20 / 60], atol=1e-3) and SMALL["digits"].rounds == 30
+    assert np.allclose(firsts, [18 / 60, 20 / 60], atol=1e-3)
     runs["threshold 0.01"] = seeds(0.95, 0.002)
-    assert verdicts(_fig6_rows(SMALL["digits"], runs))["threshold 0.02 - the least threshold"] is False
+    assert verdicts(_fig6_rows(LONG, runs))["threshold 0.02 - the least threshold"] is False
     runs["threshold 0.01"] = runs["threshold 0.02"]
-    assert verdicts(_fig6_rows(SMALL["digits"], runs))["threshold 0.02 - the least threshold"] is None
+    assert verdicts(_fig6_rows(LONG, runs))["threshold 0.02 - the least threshold"] is None
 
 
 def test_waiting_helps_or_not():
-    names = {f"N = {N}": seeds(0.9, 0.001 * (N + 1)) for N in dadpfl_trained.WAITS}
+    names = {f"N = {N}": seeds(0.9, 0.001 * (N + 1)) for N in dadpfl_ablations.WAITS}
     runs = {**names, "N = 0": seeds(0.85, 0.002), "N = 10": seeds(0.95), "dispfl": seeds(0.8, 0.003)}
     ok = verdicts(_fig7_rows(replace(SMALL["digits"], targets=(0.7,)), runs))
     assert ok["N = 10 - N = 0"] is ok["N = 10 - N = 0, rounds to 70 %"] is ok["N = 0 - dispfl"] is True
@@ -239,4 +243,4 @@ def test_figures_of_a_run():
     assert (best(run), zeros(run)) == pytest.approx((90.0, 0.6))
     dense = replace(run, columns={name: values for name, values in run.columns.items() if name != "sparsity"})
     assert zeros(dense) == 0.0
-    assert dadpfl_scenes.shown([replace(run, status="failed: Diverged")], best) == "diverged"
+    assert shown(by_seed([replace(run, status="failed: Diverged")], best)) == "diverged"

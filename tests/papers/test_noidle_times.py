@@ -11,7 +11,6 @@ from paceline.papers.registry import REPRODUCTIONS, reproduce
 from paceline.papers.result import Request
 from paceline.plans.overlap import (
     METHODS,
-    Pace,
     apfl_bounds,
     closed_forms,
     compare,
@@ -20,6 +19,7 @@ from paceline.plans.overlap import (
     simulated_round,
     spfl_of_table1,
 )
+from paceline.plans.pace import Pace
 
 CIFAR = {"t_local": 19.0, "t_comm": 6.0, "t_wait": 38.0, "t_aggregate": 19.0}
 

@@ -12,7 +12,7 @@ from paceline.papers.result import Request
 
 @pytest.fixture
 def shrunk(monkeypatch):
-    monkeypatch.setattr(noidle_trained, "SMALL", replace(SMALL, rounds=3))
+    monkeypatch.setitem(SMALL, "digits", replace(SMALL["digits"], rounds=3))
 
 
 REQUEST = Request(scale="small", seeds=2, quiet=True)

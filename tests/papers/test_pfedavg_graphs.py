@@ -13,9 +13,9 @@ from paceline.papers.pfedavg.graphs import (
     GRAPHS,
     disputed,
     expected,
+    overlays,
     rank_correlation,
     same_way,
-    variants,
     verdict_rows,
 )
 from paceline.papers.pfedavg.scenes import SMALL
@@ -56,7 +56,7 @@ def test_three_graphs_have_the_same_p_and_all_modes_tell_them_apart():
     assert set(disputed()) >= {("lollipop-8-1", "windmill"), ("windmill", "star"), ("path", "star")}
 
 
-@pytest.mark.parametrize("variant", variants(), ids=lambda one: one.name)
+@pytest.mark.parametrize("variant", overlays(), ids=lambda one: one.name)
 def test_the_same_way_is_what_servers_with_a_bent_come_to(variant):
     """x <- W(x + d) with d the same every round, the mean over all d of length 1 a server."""
     matrix, nodes = variant.mixing.matrix, variant.graph.nodes

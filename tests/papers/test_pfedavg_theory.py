@@ -84,7 +84,7 @@ def test_figure_8_has_the_papers_order():
     for name, median in {"optimal": 0.68, "uniform": 0.43, "random": 0.31}.items():
         row = found[f"{name}: p, median"]
         assert row.ours == pytest.approx(median, abs=0.05)
-        assert row.ok is None and row.paper == pfedavg_theory.PAPER_FIG8[name]
+        assert row.ok is None and row.paper == pfedavg_theory.FIGURE_8[name]
         assert found[f"{name}: p, 5 % quantile"].ours < row.ours < found[f"{name}: p, 95 % quantile"].ours
 
 

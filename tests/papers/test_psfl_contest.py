@@ -8,9 +8,11 @@ import pytest
 from paceline.algorithms.structure import bounded, choose_structure
 from paceline.learn.job import Score
 from paceline.papers.crossings import Crossing, first_crossing, smooth_crossing
+from paceline.papers.grid import Scene
 from paceline.papers.psfl import contest as psfl_contest
-from paceline.papers.psfl.contest import ROUND_SECONDS, Arena, contest, rate
-from paceline.papers.psfl.contest_tables import _judged
+from paceline.papers.psfl import contestants as psfl_contestants
+from paceline.papers.psfl.contest import _judged, contest
+from paceline.papers.psfl.contestants import ROUND_SECONDS, Arena, rate
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Trial
 from paceline.runs.making import make_run
@@ -74,9 +76,10 @@ def test_rounds_take_as_long_as_evaluations_count_on(S):
 @pytest.fixture
 def quick(monkeypatch):
     small = psfl_contest.arena(Request(scale="small"))
-    shrunk = replace(small, target=0.6, horizon=600.0, middles={1: -2, 2: -2})
+    scene = replace(small.scene, until=replace(small.scene.until, accuracy=0.6, time=600.0))
+    shrunk = replace(small, scene=scene, middles={1: -2, 2: -2})
     monkeypatch.setattr(psfl_contest, "arena", lambda request: shrunk)
-    monkeypatch.setattr(psfl_contest, "REACH", 1)
+    monkeypatch.setattr(psfl_contestants, "REACH", 1)
 
 
 def test_shrunk(quick, tmp_path):
@@ -108,9 +111,10 @@ def test_a_grid_grows_until_the_best_rate_is_inside(monkeypatch):
             made = curve(np.minimum(1.0, np.arange(40) / (10 + 4 * far)))
             return replace(made, trial=trial)
 
-    here = Arena(overrides=(), target=0.6, horizon=1e4, interval=50.0, middles={2: -6})
+    scene = Scene(name="", words=(), rates=(), until=Until(accuracy=0.6, time=1e4))
+    here = Arena(scene=scene, interval=50.0, middles={2: -6})
     laboratory = Made()
-    (one,) = psfl_contest.tune(laboratory, here, [2])
+    (one,) = psfl_contestants.tune(laboratory, here, [2])
     assert (one.best, one.inside, one.grid) == (best, True, (*range(-8, 0),))
     assert rate(-1) in laboratory.asked
 

@@ -134,7 +134,7 @@ class Informed:
 
 def real_round_times(case, seed, rounds):
     """The same rounds of the real algorithm in a dry world."""
-    compute = LawTimes(law=psfl_rounds.fleet_law("discrete"), seed=seed, jitter=0.2)
+    compute = LawTimes(law=psfl_rounds.EvenShares(), seed=seed, jitter=0.2)
     fleet = Fleet(size=500, compute=Later(compute), links=FreeLinks(), availability=AlwaysOn(), server=FreeServer())
     world = simulated(fleet, Problem(SPACE, "none", nominal=10), seed, Ledger(), learning=False)
     algorithm = PSFL(rounds=rounds, width=case.W, length=case.S, sampler=Informed(case.sampling, compute))

@@ -8,9 +8,10 @@ import pytest
 
 from paceline.errors import SettingError
 from paceline.learn.cohort.trainer import CohortTrainer
+from paceline.papers.psfl import scenes as psfl_scenes
 from paceline.papers.psfl import structures as psfl_structures
 from paceline.papers.psfl import trained as psfl_trained
-from paceline.papers.psfl.tables import Finding, _agrees, _winner_row, case_rows
+from paceline.papers.psfl.tables import _agrees, _winner_row, case_rows
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Laboratory, Trial
 from paceline.runs.until import Until
@@ -21,12 +22,10 @@ FEW = ("clients=10", "fedavg.width=3", "rounds=2")
 
 @pytest.fixture
 def shrunk(monkeypatch):
-    monkeypatch.setattr(psfl_trained, "STEPS", (5,))
-    monkeypatch.setattr(psfl_trained, "DIGIT_RATES", (0.1, 0.316))
-    small = psfl_trained._small_cases
-    monkeypatch.setattr(
-        psfl_trained, "_small_cases", lambda request: [replace(c, target=0.7, horizon=400.0) for c in small(request)]
-    )
+    monkeypatch.setattr(psfl_scenes, "STEPS", (5,))
+    monkeypatch.setattr(psfl_scenes, "DIGIT_RATES", (0.1, 0.316))
+    monkeypatch.setitem(psfl_scenes.TARGETS, "digits", 0.7)
+    monkeypatch.setitem(psfl_scenes.HORIZONS, "digits", (400.0,))
 
 
 def test_figure_3_shrunk(shrunk, tmp_path):
@@ -126,7 +125,7 @@ def test_a_summary_cut_in_two_is_run_again(tmp_path):
 
 
 def test_a_curve_has_no_value_outside_of_it():
-    one = finished("psfl", 0.1, 0, None).finished
+    one = finished("psfl", 0.1, 0, None)
     assert one.at(50.0, one.accuracy) == 0.5
     assert np.isnan(one.at(101.0, one.accuracy))
 
@@ -148,11 +147,9 @@ def test_a_dataset_that_the_figure_does_not_have_is_refused():
 def finished(method, rate, seed, reached, status="done"):
     trial = Trial(case="case", method=method, rate=rate, seed=seed, overrides=(), until=Until(accuracy=0.9))
     times = np.array([0.0, 100.0])
-    return Finding(
-        Finished(
-            trial=trial, status=status, reached=reached, rounds=None, time=times, accuracy=times / 100,
-            loss=1 - times / 100, columns={}, notes=(),
-        )
+    return Finished(
+        trial=trial, status=status, reached=reached, rounds=None, time=times, accuracy=times / 100,
+        loss=1 - times / 100, columns={}, notes=(),
     )  # fmt: skip
 
 
@@ -161,7 +158,10 @@ def test_rows_of_made_up_trials():
     found += [finished("fedavg", 0.1, s, 100.0 + 2 * s) for s in range(3)]
     found += [finished("sfl", 0.1, 0, None), finished("sfl", 1.0, 0, None, "failed: Diverged")]
     found += [finished("psfl", 1.0, 0, 10.0), *(finished("psfl", 1.0, s, None) for s in (1, 2))]
-    rows = {row.name: row for row in case_rows("case", found, ("fedavg", "sfl", "psfl"), (0.1, 1.0), 500.0)}
+    tried = {(method, rate): [] for method in ("fedavg", "sfl", "psfl") for rate in (0.1, 1.0)}
+    for run in found:
+        tried[run.trial.method, run.trial.rate].append(run)
+    rows = {row.name: row for row in case_rows("case", tried, 500.0)}
     half = rows["case, all at rate 0.1: time of psfl / fedavg"]
     assert half.ours == "0.5 (0.5 to 0.5)"
     assert half.ok
@@ -193,11 +193,12 @@ def test_intervals():
 
 
 def test_structures_compared(monkeypatch, tmp_path):
-    quick = replace(psfl_structures.setting(Request(scale="small")), target=0.6, rates=(0.316,))
-    monkeypatch.setattr(psfl_structures, "setting", lambda request: quick)
+    small = psfl_scenes.structured(Request(scale="small"))
+    quick = replace(small, until=replace(small.until, accuracy=0.6), rates=(0.316,))
+    monkeypatch.setattr(psfl_structures, "structured", lambda request: quick)
     results = psfl_structures.compare_structures(Request(scale="small", seeds=2, quiet=True), 9, (1, 3, 9))
     assert [(one.S, one.W) for one in results] == [(1, 9), (3, 3), (9, 1)]
-    assert all(len(one.runs) == 2 for one in results)
+    assert all(one.arrived.tried == 2 for one in results)
     rows = psfl_structures.structure_rows(results, (3, 3)) + psfl_structures.round_rows(results)
     assert rows[-1].name == "FedAvg rounds / SFL rounds"
     assert json.dumps([row.ours for row in rows])

@@ -7,6 +7,9 @@ from typing import Any
 
 from paceline.algorithms.structure import Structure, choose_structure
 from paceline.plans import overlap, peers, servers
+from paceline.plans.demand import Demand
+from paceline.plans.neighbours import Peers
+from paceline.plans.pace import Pace
 from paceline.topology import Mixing, make_mixing, parse_graph
 
 
@@ -36,7 +39,7 @@ def plan_overlap(*, t_local: float, t_comm: float, t_wait: float, t_aggregate: f
     >>> sorted(found.methods)[0]
     'apfl'
     """
-    pace = overlap.Pace(t_local=t_local, t_comm=t_comm, t_wait=t_wait, t_aggregate=t_aggregate, **more)
+    pace = Pace(t_local=t_local, t_comm=t_comm, t_wait=t_wait, t_aggregate=t_aggregate, **more)
     return overlap.compare(pace)
 
 
@@ -51,7 +54,7 @@ def plan_peers(
     >>> float(found[0].seconds.mean())
     1.0
     """
-    return dict(zip(caps, peers.simulate(peers.Peers(**more), caps, draws=draws, seed=seed), strict=True))
+    return dict(zip(caps, peers.simulate(Peers(**more), caps, draws=draws, seed=seed), strict=True))
 
 
 def plan_mixing(graph: str, weights: str = "optimal", *, seed: int = 0) -> Mixing:
@@ -77,4 +80,4 @@ def plan_servers(
     >>> plan_servers(["ring"], [4], clients=100, participants=20).best.servers in (1, 4)
     True
     """
-    return servers.plan_servers(servers.Demand(**more), topologies, numbers, simulate=simulate)
+    return servers.plan_servers(Demand(**more), topologies, numbers, simulate=simulate)

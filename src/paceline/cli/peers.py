@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from paceline.cli.plan_answer import Answer, print_json
 from paceline.errors import SettingError
+from paceline.plans.neighbours import Peers, degree
 
 if TYPE_CHECKING:
-    from paceline.plans.peers import Peers, Rounds
+    from paceline.plans.peers import Rounds
 
 MOST_CLIENTS, MOST_LINKS = 2000, 500_000
 """Beyond, even a few draws would take longer than a plan should."""
@@ -24,7 +23,7 @@ MEGA = 1e6
 
 
 def peers_command(
-    clients: Annotated[int, typer.Option("--clients", "-n", help="Clients; all take part.")] = 100,
+    clients: Annotated[int, typer.Option("--clients", "-n", help="Clients; all take part.")] = Peers.clients,
     neighbours: Annotated[
         int | None,
         typer.Option("--neighbours", "-m", help="Neighbours that each client has (M).", show_default="10 if random"),
@@ -41,15 +40,15 @@ def peers_command(
     topology: Annotated[
         str,
         typer.Option("--topology", "-t", help="Who neighbours whom: random (anew every round), ring or complete."),
-    ] = "random",
+    ] = Peers.topology,
     draws: Annotated[
         int | None,
         typer.Option("--draws", help="How many rounds are simulated.", show_default="2000, fewer if large"),
     ] = None,
-    time: Annotated[float, typer.Option("--time", help="Mean seconds of local training.")] = 1.0,
+    time: Annotated[float, typer.Option("--time", help="Mean seconds of local training.")] = Peers.time,
     spread: Annotated[
         float, typer.Option("--spread", help="Spread of that time from visit to visit, as a share of it.")
-    ] = 0.0,
+    ] = Peers.spread,
     megabytes: Annotated[float | None, typer.Option("--megabytes", help="Size of a model, in 10^6 bytes.")] = None,
     mbps: Annotated[float | None, typer.Option("--mbps", help="Byte rate of a client's link, in Mbit/s.")] = None,
     watts: Annotated[float | None, typer.Option("--watts", help="Power of a client that trains.")] = None,
@@ -60,7 +59,7 @@ def peers_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
     """DA-DPFL: how many clients start at once, how long the others wait, what a round takes in time and energy."""
-    from paceline.plans.peers import Peers, degree, simulate
+    from paceline.plans.peers import simulate
 
     places = degree(topology, clients, neighbours)
     if clients > MOST_CLIENTS or clients * places > MOST_LINKS:
@@ -85,9 +84,9 @@ def peers_command(
     energy = _energy(peers, _power("watts", watts), _power("link-watts", link_watts))
     if as_json:
         asked = {"wait": wait, "rule": rule, "topology": topology, "draws": draws, "seed": seed}
-        typer.echo(json.dumps(asked | _tree(peers, cap, found, energy, megabytes), indent=2))
+        print_json(asked | _tree(peers, cap, found, energy, megabytes))
     else:
-        _print(peers, cap, found, energy, rule, draws)
+        _answer(peers, cap, found, energy, rule, draws).print()
 
 
 def _transfer_seconds(megabytes: float | None, mbps: float | None) -> float:
@@ -144,7 +143,8 @@ def _tree(
 
 def _numbers(peers: Peers, cap: int, found: dict[int, Rounds]) -> dict[str, float | None]:
     """Waits in visits, as Figure 9 has them, and in seconds; what is known in closed form beside the simulation."""
-    from paceline.plans.peers import longest_wait, mean_awaited, parallel_share, standard_error, work_factor
+    from paceline.plans.peers import longest_wait, mean_awaited, parallel_share, work_factor
+    from paceline.statistics import standard_error
 
     rounds, M = found[cap], peers.degree
     waits, seconds = float(rounds.max_wait.mean()), float(rounds.seconds.mean())
@@ -177,20 +177,16 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _print(peers: Peers, cap: int, found: dict[int, Rounds], energy: float | None, rule: str, draws: int) -> None:
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("wait for", "at once", "awaited", "mean wait", "max wait", "round", "work"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+def _answer(peers: Peers, cap: int, found: dict[int, Rounds], energy: float | None, rule: str, draws: int) -> Answer:
+
+    rows = []
     for c in found:
         one = _numbers(peers, c, found)
-        cells = [f"{one['parallel_share']:.1%}", f"{one['mean_awaited']:.2f}"]
+        cells = [str(c), f"{one['parallel_share']:.1%}", f"{one['mean_awaited']:.2f}"]
         cells += [f"{one[name]:.4g} s" for name in ("mean_wait_seconds", "mean_max_wait_seconds", "round_seconds")]
-        style = "bold" if c == cap else ""
-        table.add_row(str(c), *cells, f"x{one['work_factor']:.2f}", _name(peers, c, cap), style=style)
-    console.print(table)
-    console.print("\n".join(_lines(peers, cap, found, energy, rule, draws)), markup=False)
+        rows.append(([*cells, f"x{one['work_factor']:.2f}", _name(peers, c, cap)], c == cap))
+    titles = ("wait for", "at once", "awaited", "mean wait", "max wait", "round", "work", "")
+    return Answer(columns=titles, left=[""], rows=rows, lines=_lines(peers, cap, found, energy, rule, draws))
 
 
 def _name(peers: Peers, cap: int, asked: int) -> str:

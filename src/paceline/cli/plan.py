@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from paceline.cli.peers import peers_command
+from paceline.cli.plan_answer import Answer, print_json
 from paceline.cli.servers import HELP as SERVERS_HELP
 from paceline.cli.servers import servers_command
 from paceline.errors import SettingError
+from paceline.plans.pace import Pace
 
 if TYPE_CHECKING:
     from paceline.algorithms.structure import Alternative, Structure
@@ -71,9 +71,9 @@ def structure_command(
         raise SettingError("--clients is missing; give the number of clients that take part in a round")
     found = choose_structure(participants=clients, time_mean=mean, time_std=std, ratio=weight, population=population)
     if as_json:
-        typer.echo(json.dumps(_tree(found, population), indent=2))
+        print_json(_tree(found, population))
     else:
-        _print(found)
+        _answer(found).print()
 
 
 OVERLAP_HELP = (
@@ -91,18 +91,18 @@ def overlap_command(
     t_comm: Annotated[float, typer.Option("--t-comm", help="T_c, seconds of both transfers, down and up.")],
     t_wait: Annotated[float, typer.Option("--t-wait", help="T_w, seconds that a straggler is away.")],
     t_aggregate: Annotated[float, typer.Option("--t-aggregate", help="T_g, seconds of an aggregation.")],
-    devices: Annotated[int, typer.Option("--devices", "-n", help="Devices; all take part.")] = 10,
+    devices: Annotated[int, typer.Option("--devices", "-n", help="Devices; all take part.")] = Pace.devices,
     dropout: Annotated[
         float, typer.Option("--dropout", help="Share of devices that straggle; if that is nobody, T_w counts 0.")
-    ] = 0.2,
+    ] = Pace.dropout,
     jitter: Annotated[
         float, typer.Option("--jitter", help="Spread of T_l from visit to visit, as a share; simulated only.")
-    ] = 0.0,
+    ] = Pace.jitter,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
     """The times of five methods by formula and simulated, and their speed-ups over FedAvg."""
     # Algorithms and worlds need torch; plans that do not should not wait for it.
-    from paceline.plans.overlap import Pace, compare
+    from paceline.plans.overlap import compare
 
     found = compare(
         Pace(
@@ -116,9 +116,9 @@ def overlap_command(
         )
     )
     if as_json:
-        typer.echo(json.dumps(_overlap_tree(found), indent=2))
+        print_json(_overlap_tree(found))
     else:
-        _print_overlap(found)
+        _overlap_answer(found).print()
 
 
 def _overlap_tree(found: Overlap) -> dict[str, Any]:
@@ -131,20 +131,15 @@ def _overlap_tree(found: Overlap) -> dict[str, Any]:
     return asdict(found.pace) | {"stragglers": found.pace.stragglers, "methods": methods}
 
 
-def _print_overlap(found: Overlap) -> None:
+def _overlap_answer(found: Overlap) -> Answer:
     from paceline.plans.overlap import NAMES, explain
 
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("method")
-    for title in ("closed form", "simulated", "speed-up", "speed-up, simulated"):
-        table.add_column(title, justify="right", no_wrap=True)
+    rows = []
     for name, one in found.methods.items():
         seconds = (f"{value:.5g} s" for value in (one.closed_form, one.simulated))
-        table.add_row(NAMES[name], *seconds, *(f"x{value:.2f}" for value in (one.speedup, one.speedup_simulated)))
-    console.print(table)
-    for line in explain(found):
-        console.print(line, markup=False)
+        rows.append(([NAMES[name], *seconds, f"x{one.speedup:.2f}", f"x{one.speedup_simulated:.2f}"], False))
+    titles = ("method", "closed form", "simulated", "speed-up", "speed-up, simulated")
+    return Answer(columns=titles, left=["method"], rows=rows, lines=explain(found))
 
 
 @plan_app.command("mixing")
@@ -180,10 +175,10 @@ def mixing_command(
         problem = f"warning: {links.describe_parts()}; mixing brings none of them closer to another"
         Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(problem)
     if as_json:
-        typer.echo(json.dumps(_mixing_tree(graph, chosen, seed), indent=2))
+        print_json(_mixing_tree(graph, chosen, seed))
         return
     others = {w: make_mixing(links, w, signed=signed, seed=seed) for w in WEIGHTINGS if w != weights}
-    _print_mixing(graph, [chosen if w == weights else others[w] for w in WEIGHTINGS], chosen)
+    _mixing_answer(graph, [chosen if w == weights else others[w] for w in WEIGHTINGS], chosen).print()
 
 
 def _mixing_tree(word: str, chosen: Mixing, seed: int) -> dict[str, Any]:
@@ -210,33 +205,29 @@ def _mixing_tree(word: str, chosen: Mixing, seed: int) -> dict[str, Any]:
     }
 
 
-def _print_mixing(word: str, found: list[Mixing], chosen: Mixing) -> None:
+def _mixing_answer(word: str, found: list[Mixing], chosen: Mixing) -> Answer:
     from paceline.topology import WEIGHTINGS
 
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("weights")
-    for title in ("p", "lambda", "rounds to halve"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("")
+    rows = []
     for one in found:
         rounds = "never" if one.rounds_to_halve is None else str(one.rounds_to_halve)
         about = WEIGHTINGS[one.weights] + (", signed" if one.signed else "")
-        table.add_row(
-            one.weights, f"{one.p:.4f}", f"{one.factor:.4f}", rounds, about, style="bold" if one is chosen else ""
-        )
-    console.print(table)
+        rows.append(([one.weights, f"{one.p:.4f}", f"{one.factor:.4f}", rounds, about], one is chosen))
     graph = chosen.graph
     degrees = sorted({min(graph.degrees), max(graph.degrees)})
     across = "" if graph.diameter is None else f", diameter {graph.diameter}"
     lost = graph.disconnection_tolerance
     held = f"any {lost} links may fail" if lost > 1 else "any one link may fail" if lost else "no link may fail"
     robust = f" Edge connectivity {graph.edge_connectivity}: {held} before the graph can fall apart."
-    console.print(
-        f"{word}: {graph.nodes} nodes, {len(graph.edges)} links, degree {' to '.join(map(str, degrees))}{across}."
-        f"{robust if graph.connected and graph.edges else ''}\nRounds to halve: after so many rounds of mixing any"
-        " disagreement is at most half of what it was.",
-        markup=False,
+    return Answer(
+        columns=("weights", "p", "lambda", "rounds to halve", ""),
+        left=("weights", ""),
+        rows=rows,
+        lines=[
+            f"{word}: {graph.nodes} nodes, {len(graph.edges)} links, degree {' to '.join(map(str, degrees))}{across}."
+            f"{robust if graph.connected and graph.edges else ''}",
+            "Rounds to halve: after so many rounds of mixing any disagreement is at most half of what it was.",
+        ],
     )
 
 
@@ -286,28 +277,16 @@ def _tree(structure: Structure, population: int | None) -> dict[str, Any]:
     return tree
 
 
-def _print(structure: Structure) -> None:
+def _answer(structure: Structure) -> Answer:
     from paceline.algorithms.structure import explain
 
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("W abreast", "S in a row", "clients", "round", "time to accuracy"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("")
+    rows = []
     for place, other in enumerate(structure.alternatives):
         S, W, cost = other
         seconds = f"{_seconds(structure, S, W):.4g} s"
-        table.add_row(
-            str(W),
-            str(S),
-            str(S * W),
-            seconds,
-            f"x{cost:.3f}",
-            _name(structure, other),
-            style="" if place else "bold",
-        )
-    console.print(table)
-    console.print(explain(structure), markup=False)
+        rows.append(([str(W), str(S), str(S * W), seconds, f"x{cost:.3f}", _name(structure, other)], place == 0))
+    titles = ("W abreast", "S in a row", "clients", "round", "time to accuracy", "")
+    return Answer(columns=titles, left=[""], rows=rows, lines=[explain(structure)])
 
 
 def _seconds(structure: Structure, S: int, W: int) -> float:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from paceline.cli.plan_answer import Answer, print_json
 from paceline.errors import SettingError
+from paceline.plans.demand import Demand
 
 if TYPE_CHECKING:
     from paceline.plans.servers import Candidate, Plan
@@ -26,17 +25,15 @@ HELP = (
     " the consensus rate of the overlay, K the clients of a round and K₀ those asked for. The theorem is a bound, and"
     " d a guess: see between which values the recommendation holds."
 )
-MLP = 13.0
-"""Megabits of PF's MLP 784-512-10."""
 
 
 def servers_command(
-    clients: Annotated[int, typer.Option("--clients", "-n", help="Clients there are.")] = 1000,
+    clients: Annotated[int, typer.Option("--clients", "-n", help="Clients there are.")] = Demand.clients,
     participants: Annotated[
         int, typer.Option("--participants", "-k", help="Clients that take part in a round, at all servers together.")
-    ] = 36,
+    ] = Demand.participants,
     megabits: Annotated[
-        float | None, typer.Option("--megabits", help="Size of a model in Mbit.", show_default=f"{MLP:g}")
+        float | None, typer.Option("--megabits", help="Size of a model in Mbit.", show_default=f"{Demand.megabits:g}")
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Instead of --megabits: a model such as mlp:512 or resnet18.")
@@ -44,20 +41,20 @@ def servers_command(
     dataset: Annotated[str, typer.Option("--dataset", help="The dataset that --model is for.")] = "mnist",
     client_mbps: Annotated[
         str, typer.Option("--client-mbps", help="Byte rate of a client's link, both ways, or UP,DOWN as in 5,20.")
-    ] = "10",
+    ] = f"{Demand.client_up:g}",
     server_mbps: Annotated[
         float, typer.Option("--server-mbps", help="What a server's clients share, each way (b); inf: unlimited.")
-    ] = 100.0,
+    ] = Demand.server,
     node_mbps: Annotated[
         float, typer.Option("--node-mbps", help="What a server's links to servers share, each way (B); or inf.")
-    ] = 100.0,
+    ] = Demand.node,
     link_mbps: Annotated[
         float, typer.Option("--link-mbps", help="Byte rate of a link between two servers, each way (A); or inf.")
-    ] = 820.0,
-    compute: Annotated[float, typer.Option("--compute", help="Mean seconds that a client trains.")] = 1.0,
+    ] = Demand.link,
+    compute: Annotated[float, typer.Option("--compute", help="Mean seconds that a client trains.")] = Demand.compute,
     spread: Annotated[
         float, typer.Option("--spread", help="Spread of that time from visit to visit, as a share of it; 0 to 0.5.")
-    ] = 0.0,
+    ] = Demand.spread,
     topology: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,11 +79,11 @@ def servers_command(
         typer.Option(
             "--weights", "-w", help="How servers average: optimal, constant, metropolis, uniform or random."
         ),
-    ] = "optimal",
+    ] = Demand.weights,
     drift: Annotated[
         float,
         typer.Option("--drift", help="Share of the error, at p = 1, that grows as servers agree less; 0 to 1."),
-    ] = 0.1,
+    ] = Demand.drift,
     closed_form: Annotated[
         bool, typer.Option("--closed-form", help="Formulas only, at once; nothing is simulated.")
     ] = False,
@@ -94,7 +91,7 @@ def servers_command(
 ) -> None:
     """All candidates by formula and simulated, and which to choose."""
     # networkx is imported here and not above: help should not wait for it.
-    from paceline.plans.servers import SERVERS, TOPOLOGIES, Demand, plan_servers
+    from paceline.plans.servers import SERVERS, TOPOLOGIES, plan_servers
 
     up, down = _both_ways(client_mbps)
     demand = Demand(
@@ -113,9 +110,9 @@ def servers_command(
     )
     found = plan_servers(demand, topology or TOPOLOGIES, servers or SERVERS, simulate=not closed_form)
     if as_json:
-        typer.echo(json.dumps(_tree(found), indent=2))
+        print_json(_tree(found))
     else:
-        _print(found)
+        _answer(found).print()
 
 
 def _both_ways(text: str) -> tuple[float, float]:
@@ -132,7 +129,7 @@ def _both_ways(text: str) -> tuple[float, float]:
 
 def _megabits(given: float | None, model: str | None, dataset: str) -> float:
     if model is None:
-        return MLP if given is None else given
+        return Demand.megabits if given is None else given
     if given is not None:
         raise SettingError("--megabits and --model both give the size of a model; leave one of the two out")
     from paceline.data.registry import parse_name
@@ -175,26 +172,22 @@ def _leaf(one: Candidate) -> dict[str, Any]:
     }
 
 
-def _print(plan: Plan) -> None:
+def _answer(plan: Plan) -> Answer:
     from paceline.plans.servers_reasons import explain
 
-    console = Console(highlight=False)
     simulated = any(one.time_simulated is not None for one in plan.candidates)
     # What a terminal of 80 columns holds; --json has more.
     titles = ["K", "p", "round,\nformula", *(["round,\nsimul."] if simulated else [])]
     titles += ["peak\ntraffic", "total\ntraffic", "may\nfail", "rounds", "time to\naccur."]
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    table.add_column("\noverlay", no_wrap=True)
-    for title in titles:
-        table.add_column(title if "\n" in title else f"\n{title}", justify="right", no_wrap=True)
-    for one in plan.candidates:
-        table.add_row(*_cells(one, plan.one, simulated=simulated), style="bold" if one is plan.best else "")
-    console.print(table)
-    if plan.skipped:
-        left = "; ".join(f"{one.name} ({one.reason})" for one in plan.skipped)
-        console.print(f"Left out: {left}.", markup=False, style="dim")
-    for line in explain(plan):
-        console.print(line, markup=False)
+    left = "; ".join(f"{one.name} ({one.reason})" for one in plan.skipped)
+    return Answer(
+        columns=["\noverlay", *(title if "\n" in title else f"\n{title}" for title in titles)],
+        left=["\noverlay"],
+        rows=[(_cells(one, plan.one, simulated=simulated), one is plan.best) for one in plan.candidates],
+        dim=f"Left out: {left}." if left else "",
+        lines=explain(plan),
+        close=True,
+    )
 
 
 def _cells(one: Candidate, alone: Candidate, *, simulated: bool) -> list[str]:

@@ -6,11 +6,14 @@ row, taken at the middle of them, forgives less.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from paceline.papers.trials import Column, Finished
+from paceline.papers.trials import Finished
+from paceline.statistics import Interval, mean_interval
 
 OVER = 5
 """Measurements in a row that are averaged."""
@@ -36,7 +39,8 @@ def smooth_crossing(one: Finished, level: float, over: int = OVER) -> Crossing |
     """Where the mean of ``over`` measurements in a row crosses the level."""
     if len(one.accuracy) < over:
         return None
-    accuracy, time, rounds = (_means(column, over) for column in (one.accuracy, one.time, one.columns["round"]))
+    columns, weights = (one.accuracy, one.time, one.columns["round"]), np.full(over, 1 / over)
+    accuracy, time, rounds = (np.convolve(column, weights, "valid") for column in columns)
     above = np.flatnonzero(accuracy >= level)
     if not len(above):
         return None
@@ -47,5 +51,40 @@ def smooth_crossing(one: Finished, level: float, over: int = OVER) -> Crossing |
     return Crossing(*(float(c[k - 1] + share * (c[k] - c[k - 1])) for c in (time, rounds)))
 
 
-def _means(column: Column, over: int) -> Column:
-    return np.convolve(column, np.full(over, 1 / over), "valid")
+def stopped_at(one: Finished) -> Crossing | None:
+    """Where a run that ends at its target did."""
+    return None if one.reached is None else Crossing(one.reached, np.nan if one.rounds is None else one.rounds)
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Where the seeds of one kind of run reached a level."""
+
+    crossings: dict[int, Crossing]
+    """By seed, of those that arrived."""
+    tried: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every seed arrived."""
+        return len(self.crossings) == self.tried > 0
+
+    @property
+    def seconds(self) -> dict[int, float]:
+        """Virtual seconds by seed."""
+        return {seed: one.time for seed, one in self.crossings.items()}
+
+    @property
+    def rounds(self) -> dict[int, float]:
+        """Rounds by seed."""
+        return {seed: one.round for seed, one in self.crossings.items()}
+
+    @property
+    def mean(self) -> Interval:
+        """Of the seconds."""
+        return mean_interval([*self.seconds.values()])
+
+
+def arrivals(runs: Sequence[Finished], way: Callable[[Finished], Crossing | None] = stopped_at) -> Arrivals:
+    """Where these runs arrived."""
+    return Arrivals({one.trial.seed: found for one in runs if (found := way(one)) is not None}, len(runs))

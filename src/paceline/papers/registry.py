@@ -59,6 +59,7 @@ SPEEDUP = "paceline.papers.pfedavg.speedup"
 ITERATIONS = "paceline.papers.pfedavg.times"
 OTHERS = "paceline.papers.pfedavg.graphs"
 DADPFL = "DA-DPFL, TNNLS"
+ABLATIONS = "paceline.papers.dadpfl.ablations"
 PEERS = "paceline.papers.dadpfl.times"
 SPARSER = "paceline.papers.dadpfl.trained"
 BOTH = ("small", "paper")
@@ -104,9 +105,9 @@ _ENTRIES = (
     Entry("dadpfl-fig9", "the mean longest wait over neighbours", DADPFL, f"{PEERS}:fig9"),
     Entry("dadpfl-table1", "accuracy and costs of nine methods, Dir and Pat", DADPFL, f"{SPARSER}:table1", THREE),
     Entry("dadpfl-table3", "six methods on a ring and a complete graph", DADPFL, f"{SPARSER}:table3", THREE),
-    Entry("dadpfl-fig5", "accuracy and time over the neighbours M", DADPFL, f"{SPARSER}:fig5", THREE),
-    Entry("dadpfl-fig6", "long runs to 80 % zeros, by thresholds", DADPFL, f"{SPARSER}:fig6", THREE),
-    Entry("dadpfl-fig7", "accuracy over the wait cap N", DADPFL, f"{SPARSER}:fig7", THREE),
+    Entry("dadpfl-fig5", "accuracy and time over the neighbours M", DADPFL, f"{ABLATIONS}:fig5", THREE),
+    Entry("dadpfl-fig6", "long runs to 80 % zeros, by thresholds", DADPFL, f"{ABLATIONS}:fig6", THREE),
+    Entry("dadpfl-fig7", "accuracy over the wait cap N", DADPFL, f"{ABLATIONS}:fig7", THREE),
 )
 REPRODUCTIONS: dict[str, Entry] = {entry.id: entry for entry in _ENTRIES}
 

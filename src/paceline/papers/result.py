@@ -6,7 +6,7 @@ import math
 import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ class Reproduction:
             "title": self.title,
             "scale": self.scale,
             "hardware": self.hardware,
-            "rows": [_row(row) for row in self.rows],
+            "rows": [asdict(row) | {"paper": _finite(row.paper), "ours": _finite(row.ours)} for row in self.rows],
             "seconds": round(self.seconds, 3),
             "note": self.note,
         }
@@ -80,17 +80,6 @@ def compared(name: str, paper: float, ours: float, *, within: float, unit: str =
 def claimed(name: str, paper: str, ours: str, holds: bool, note: str = "") -> Row:
     """A row for something that the paper says in words."""
     return Row(name, paper, ours, "", bool(holds), note)
-
-
-def _row(row: Row) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "paper": _finite(row.paper),
-        "ours": _finite(row.ours),
-        "unit": row.unit,
-        "ok": row.ok,
-        "note": row.note,
-    }
 
 
 def _finite(cell: Cell) -> Cell:

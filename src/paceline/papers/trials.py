@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import shutil
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +23,7 @@ from rich.console import Console
 from paceline.errors import Diverged, SettingError
 from paceline.learn.executor import Statistics
 from paceline.learn.job import Trainer
-from paceline.papers.result import Reproduction, Request, Row, hardware
+from paceline.papers.result import Reproduction, Request, hardware
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
 from paceline.runs.recorder import Row as Metrics
@@ -33,6 +34,7 @@ from paceline.runs.until import Until
 
 Column = NDArray[np.float64]
 CALLS = "calls.jsonl"
+TOTALS = ("rounds", "time", "busiest_bytes", "flops", "joules")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,8 @@ class Finished:
     columns: dict[str, Column]
     """Everything that was measured, by name."""
     notes: tuple[dict[str, Any], ...]
+    totals: Mapping[str, float] = field(default_factory=dict)
+    """What the whole run cost, as its summary has it; NaN where nobody defined it."""
 
     def at(self, time: float, figure: Column) -> float:
         """A curve's value at a virtual time, between measurements by a straight line; NaN outside of it."""
@@ -201,15 +205,21 @@ def groups(runs: Sequence[Run], trainer: Trainer) -> list[list[Run]]:
     return [*([together] if together else []), *([run] for run, one in zip(runs, alone, strict=True) if one)]
 
 
-def computed(calls: Sequence[Call], *, rows: Sequence[Row], note: str, figure: Callable[[], Any]) -> Reproduction:
-    """A reproduction that says on what, and for how long, its trials were computed, whenever that was."""
-    return Reproduction(
-        rows=rows,
-        note="\n".join([note, *(f"computed: {call.text()}" for call in calls)]),
-        figure=figure,
-        seconds=sum(call.seconds for call in calls),
-        hardware=", ".join({call.hardware: None for call in calls}),
-    )
+def trained(experiment: Callable[[Request, Laboratory], Reproduction]) -> Callable[[Request], Reproduction]:
+    """Give an experiment a laboratory; what it finds says on what, and for how long, the trials were computed."""
+
+    @wraps(experiment)
+    def reproduction(request: Request) -> Reproduction:
+        with Laboratory(request) as laboratory:
+            found, calls = experiment(request, laboratory), laboratory.calls()
+        return replace(
+            found,
+            note="\n".join([found.note, *(f"computed: {call.text()}" for call in calls)]),
+            seconds=sum(call.seconds for call in calls),
+            hardware=", ".join({call.hardware: None for call in calls}),
+        )
+
+    return reproduction
 
 
 def _complete(directory: Path, trial: Trial) -> bool:
@@ -262,4 +272,5 @@ def _read(directory: Path, trial: Trial) -> Finished:
         loss=column("loss"),
         columns={name: column(name) for name in (rows[-1] if rows else {})},
         notes=tuple(summary.get("notes", ())),
+        totals={name: np.nan if summary.get(name) is None else float(summary[name]) for name in TOTALS},
     )

@@ -20,7 +20,8 @@ found 25.1, 28.6, 40.1 and 277 s; staggered starts give 25, 28.5, 40 and 277.5 s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from paceline.algorithms.apfl import APFL
@@ -29,72 +30,21 @@ from paceline.algorithms.dga import DGA
 from paceline.algorithms.mifa import MIFA
 from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.spfl import SPFL
-from paceline.errors import SettingError
 from paceline.ledger import Ledger
+from paceline.plans.pace import Pace
 from paceline.runs.dry import dry
-from paceline.system import AlwaysOn, Availability, Combined, Constant, Fleet, FreeServer, LawTimes, Leave
-from paceline.system.availability import Stragglers, whole_part
-from paceline.system.links import SecondsLinks
-from paceline.system.server import ConstantServer
+from paceline.system import AlwaysOn, Availability, Combined, Constant, Cost, Fleet, FreeServer, LawTimes, Leave
+from paceline.system.availability import Stragglers
+from paceline.system.links import Links, SecondsLinks
+from paceline.system.server import ConstantServer, ServerCosts
 
 NAMES = {"fedavg": "FedAvg", "dga": "DGA", "mifa": "MIFA", "spfl": "SPFL", "apfl": "APFL"}
 METHODS = tuple(NAMES)
-MOST_DEVICES = 300
 VISITS = 3000
 """About so many visits are simulated for a method, if that is enough for each device."""
 SKIPPED = 3
 """Rounds before things have settled."""
 ENDLESS = 1 << 62
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pace:
-    """The paper's four times in seconds, and a fleet."""
-
-    t_local: float
-    """T_l, local training."""
-    t_comm: float
-    """T_c, model down and update up, together."""
-    t_wait: float
-    """T_w, how long a straggler is away."""
-    t_aggregate: float
-    """T_g, one aggregation of the server."""
-    devices: int = 10
-    dropout: float = 0.2
-    """The share of devices that straggle; how many does not matter to the formulas, only whether any does."""
-    jitter: float = 0.0
-    """Spread of T_l from visit to visit, as a share of it; simulated only."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.t_local < math.inf:
-            raise SettingError(f"t_local is {self.t_local:g}; give the seconds of local training, above 0")
-        for name in ("t_comm", "t_wait", "t_aggregate"):
-            seconds = getattr(self, name)
-            if not 0 <= seconds < math.inf:
-                raise SettingError(f"{name} is {seconds:g}; give a number of seconds, 0 or more")
-        if not 1 <= self.devices <= MOST_DEVICES:
-            raise SettingError(
-                f"devices is {self.devices}; give a number from 1 to {MOST_DEVICES} (no formula depends on it)"
-            )
-        if not 0 <= self.dropout <= 1:
-            raise SettingError(f"dropout is {self.dropout:g}; give the share of devices that straggle, from 0 to 1")
-        if not 0 <= self.jitter <= 1:
-            raise SettingError(f"jitter is {self.jitter:g}; give a share of t_local, from 0 to 1")
-
-    @property
-    def stragglers(self) -> int:
-        """Devices that straggle at every visit number."""
-        return whole_part(self.dropout, self.devices)
-
-    @property
-    def waited(self) -> float:
-        """T_w, or nothing where nobody straggles."""
-        return self.t_wait if self.stragglers else 0.0
-
-    @property
-    def visit(self) -> float:
-        """a = T_l + T_c."""
-        return self.t_local + self.t_comm
 
 
 # -- formulas -----------------------------------------------------------------------------------------------------
@@ -142,11 +92,17 @@ def simulated_cycle(pace: Pace, *, in_step: bool = False, absences: bool = False
     # A number with many divisors: held devices go through patterns of a few cycles, and whole ones are averaged.
     cycles = 120 if pace.devices * 120 <= VISITS else 12
     first = cycles // 4
-    uploads = Uploads(keep=False, devices=pace.devices, wanted=first + cycles + 1)
+    wanted = first + cycles + 1
     fleet = _fleet(pace, Combined(parts) if parts else AlwaysOn())
-    dry(APFL(rounds=ENDLESS), fleet, ledger=uploads, enough=lambda: uploads.enough)
-    seen = [times[first : first + cycles + 1] for times in uploads.arrivals.values()]
-    return math.fsum(times[-1] - times[0] for times in seen) / (cycles * pace.devices)
+    links = WatchedLinks(fleet.links)
+    seen = links.arrivals
+    dry(
+        APFL(rounds=ENDLESS),
+        replace(fleet, links=links),
+        ledger=Ledger(keep=False),
+        enough=lambda: len(seen) == pace.devices and min(map(len, seen.values())) >= wanted,
+    )
+    return math.fsum(times[wanted - 1] - times[first] for times in seen.values()) / (cycles * pace.devices)
 
 
 class LateStart:
@@ -170,38 +126,19 @@ class LateStart:
         return None
 
 
-@dataclass(eq=False)
-class Uploads(Ledger):
-    """A ledger that remembers when uploads of each device arrived, and nothing else."""
+class WatchedLinks:
+    """Links that remember when the uploads of each device arrive."""
 
-    devices: int = 0
-    wanted: int = 0
-    """Uploads of each device, after which it is enough."""
-    complete: int = 0
-    """Devices with so many."""
-    arrivals: dict[int, list[float]] = field(default_factory=dict)
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self.arrivals: defaultdict[int, list[float]] = defaultdict(list)
 
-    def transfer(
-        self,
-        source: int,
-        target: int,
-        start: float,
-        end: float,
-        round: int,
-        size: float,
-        joules: float,
-        lanes: tuple[int, int] = (0, 0),
-    ) -> None:
-        """Remember it if a server received it."""
+    def cost(self, source: int, target: int, size: float, now: float) -> Cost:
+        """What the transfer costs."""
+        cost = self._links.cost(source, target, size, now)
         if target < 0:
-            times = self.arrivals.setdefault(source, [])
-            times.append(end)
-            self.complete += len(times) == self.wanted
-
-    @property
-    def enough(self) -> bool:
-        """Whether every device has uploaded as often as wanted."""
-        return self.complete == self.devices
+            self.arrivals[source].append(now + cost.seconds)
+        return cost
 
 
 def _stragglers(pace: Pace) -> Availability:
@@ -218,13 +155,10 @@ def _synchronous(method: str, devices: int, rounds: int) -> Algorithm:
 
 
 def _fleet(pace: Pace, availability: Availability) -> Fleet:
-    return Fleet(
-        size=pace.devices,
-        compute=LawTimes(law=Constant(pace.t_local), seed=0, jitter=pace.jitter),
-        links=SecondsLinks(up=pace.t_comm / 2, down=pace.t_comm / 2),
-        availability=availability,
-        server=ConstantServer(pace.t_aggregate) if pace.t_aggregate else FreeServer(),
-    )
+    compute = LawTimes(law=Constant(pace.t_local), seed=0, jitter=pace.jitter)
+    links = SecondsLinks(up=pace.t_comm / 2, down=pace.t_comm / 2)
+    server: ServerCosts = ConstantServer(pace.t_aggregate) if pace.t_aggregate else FreeServer()
+    return Fleet(size=pace.devices, compute=compute, links=links, availability=availability, server=server)
 
 
 # -- side by side -------------------------------------------------------------------------------------------------
@@ -260,15 +194,9 @@ def compare(pace: Pace) -> Overlap:
     formulas = closed_forms(pace)
     simulated = {method: simulated_round(pace, method) for method in METHODS if method != "apfl"}
     simulated["apfl"] = simulated_cycle(pace)
-    methods = {
-        method: Method(
-            closed_form=formulas[method],
-            simulated=simulated[method],
-            speedup=formulas["fedavg"] / formulas[method],
-            speedup_simulated=simulated["fedavg"] / simulated[method],
-        )
-        for method in METHODS
-    }
+    base = formulas["fedavg"], simulated["fedavg"]
+    both = {name: (formulas[name], simulated[name]) for name in METHODS}
+    methods = {name: Method(*pair, base[0] / pair[0], base[1] / pair[1]) for name, pair in both.items()}
     absent = simulated_cycle(pace, absences=True) if pace.waited else simulated["apfl"]
     return Overlap(pace, methods, apfl_bounds(pace), simulated_cycle(pace, in_step=True), absent)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import SettingError, nearest
+from paceline.plans.neighbours import Peers, degree
 from paceline.seeds import stream
 
 Array = NDArray[np.float64]
@@ -25,11 +26,6 @@ Booleans = NDArray[np.bool_]
 RULES = {
     "fastest": "those of the prior set that finish first",
     "lowest": "those of the prior set with the lowest indices (DA-E7: the reference code)",
-}
-TOPOLOGIES = {
-    "random": "so many others, uniformly and anew every round",
-    "ring": "the two beside it",
-    "complete": "all others",
 }
 NOBODY = -1
 """Stands for no neighbour, where clients have different numbers of them."""
@@ -72,13 +68,6 @@ def schedule(
     awaited = np.zeros_like(awaited_DKM)
     np.put_along_axis(awaited, place_DKM, awaited_DKM, axis=2)
     return Schedule(starts_DK.reshape(shape), (starts_DK + times_DK).reshape(shape), awaited.reshape(*shape, places))
-
-
-def starts(
-    neighbours: Integers, order: Integers, times: Array | float = 1.0, cap: int | None = None, rule: str = "fastest"
-) -> Array:
-    """DA-4: when every client starts; see ``schedule``."""
-    return schedule(neighbours, order, times, cap, rule).starts
 
 
 def _check(neighbours: Integers, order: Integers, cap: int | None, rule: str) -> int:
@@ -158,26 +147,6 @@ def draw_neighbours(
     return np.broadcast_to(near, (draws, clients, places))
 
 
-def degree(topology: str, clients: int, neighbours: int | None) -> int:
-    """M, which only a random topology leaves to choose."""
-    if topology not in TOPOLOGIES:
-        raise SettingError(f"the topology is {topology!r}; {nearest(topology, TOPOLOGIES)}")
-    least = 3 if topology == "ring" else 2
-    if clients < least:
-        raise SettingError(f"{clients} clients cannot be {topology}: give {least} or more")
-    if topology == "random":
-        neighbours = min(10, clients - 1) if neighbours is None else neighbours
-        if not 1 <= neighbours < clients:
-            raise SettingError(
-                f"{neighbours} neighbours of {clients} clients; give at least 1 and at most {clients - 1}, all others"
-            )
-        return neighbours
-    places = 2 if topology == "ring" else clients - 1
-    if neighbours not in (None, places):
-        raise SettingError(f"{neighbours} neighbours, but a {topology} of {clients} has {places}; leave them out")
-    return places
-
-
 def _draw_random(clients: int, places: int, draws: int, generator: np.random.Generator) -> Integers:
     """Floyd's sampling, all rows abreast; where most others are neighbours, it draws who is not."""
     others, rows = clients - 1, draws * clients
@@ -195,41 +164,6 @@ def _draw_random(clients: int, places: int, draws: int, generator: np.random.Gen
 
 
 # -- many rounds ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Peers:
-    """What is drawn: clients, their neighbours, and how long they train."""
-
-    clients: int = 100
-    neighbours: int | None = None
-    """M; None is 10 if the topology leaves a choice."""
-    topology: str = "random"
-    time: float = 1.0
-    """Mean seconds of local training."""
-    spread: float = 0.0
-    """Its standard deviation from visit to visit, as a share of it."""
-    fetch: float = 0.0
-    """Seconds before each training, for the models of all neighbours; the whole visit then waits, as in DA-T6."""
-
-    def __post_init__(self) -> None:
-        degree(self.topology, self.clients, self.neighbours)
-        if not 0 < self.time < math.inf:
-            raise SettingError(f"the time is {self.time:g}; give seconds of local training, above 0")
-        if not 0 <= self.spread <= 0.5:
-            raise SettingError(f"the spread is {self.spread:g}; give a share of the time, from 0 to 0.5")
-        if not 0 <= self.fetch < math.inf:
-            raise SettingError(f"fetching takes {self.fetch:g} s; give 0 or more")
-
-    @property
-    def degree(self) -> int:
-        """M."""
-        return degree(self.topology, self.clients, self.neighbours)
-
-    @property
-    def visit(self) -> float:
-        """Mean seconds of one visit: fetch and train."""
-        return self.fetch + self.time
 
 
 @dataclass(frozen=True)
@@ -285,13 +219,7 @@ def _measure(times_DK: Array, starts_DK: Array, awaited_DKM: Booleans) -> Rounds
 
 
 def _joined(rounds: Sequence[Rounds]) -> Rounds:
-    names = ("share", "mean_wait", "max_wait", "seconds", "awaited")
-    return Rounds(*(np.concatenate([getattr(one, name) for one in rounds]) for name in names))
-
-
-def standard_error(values: Array) -> float:
-    """Of the mean of independent draws; 0 for draws that are all alike, NaN for a single one."""
-    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return Rounds(*(np.concatenate([getattr(one, each.name) for one in rounds]) for each in fields(Rounds)))
 
 
 # -- closed forms ---------------------------------------------------------------------------------------------------

@@ -17,17 +17,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import networkx as nx
 
 from paceline.algorithms.structure import expected_maximum
 from paceline.errors import SettingError, nearest
-from paceline.system.fleet import FleetSettings
+from paceline.plans.demand import Demand
 from paceline.system.traces import BYTES_PER_MBIT
-from paceline.topology import WEIGHTINGS, Graph, make_mixing, parse_graph
+from paceline.topology import Graph, make_mixing, parse_graph
 from paceline.topology.families import GRAPHS
 
 ONE = "one server"
@@ -40,64 +39,6 @@ TIE = 1e-3
 """Scores nearer to one another, as a share, are taken for equal."""
 SMALL = 64
 """Graphs up to so many nodes are looked at for being the same."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Demand:
-    """Clients, a model, and what moves it; rates in Mbit/s, infinity where unlimited."""
-
-    clients: int = 1000
-    participants: int = 36
-    """Clients of a round, at all servers together."""
-    megabits: float = 13.0
-    """s, the size of a model; PF's MLP."""
-    client_up: float = 10.0
-    client_down: float = 10.0
-    server: float = 100.0
-    """b, which a server's clients share, each way."""
-    node: float = 100.0
-    """B, which a server's links to other servers share, each way."""
-    link: float = 820.0
-    """A, of one link between two servers, each way."""
-    compute: float = 1.0
-    """Mean seconds of a visit's training."""
-    spread: float = 0.0
-    """Its standard deviation from visit to visit, as a share of it."""
-    weights: str = "optimal"
-    drift: float = 0.1
-
-    def __post_init__(self) -> None:
-        if self.participants < 1 or self.clients < self.participants:
-            raise SettingError(
-                f"{self.participants} participants of {self.clients} clients; give 1 or more, and at most all clients"
-            )
-        for name in ("megabits", "compute"):
-            if not 0 < (value := getattr(self, name)) < math.inf:
-                raise SettingError(f"{name} is {value:g}; give a number above 0")
-        for name in ("client_up", "client_down", "server", "node", "link"):
-            if not (value := getattr(self, name)) > 0 or (value == math.inf and name.startswith("client")):
-                raise SettingError(f"{name} is {value:g}; give a rate in Mbit/s above 0")
-        if not 0 <= self.spread <= 0.5:
-            raise SettingError(f"spread is {self.spread:g}; give a share of the seconds of a visit, from 0 to 0.5")
-        if not 0 <= self.drift <= 1:
-            raise SettingError(f"drift is {self.drift:g}; give a share from 0 to 1")
-        if self.weights not in WEIGHTINGS:
-            raise SettingError(f"weights are {self.weights!r}; {nearest(self.weights, WEIGHTINGS)}")
-
-    def fleet(self) -> FleetSettings:
-        """The same for a simulation."""
-        node, link = math.isfinite(self.node), math.isfinite(self.link)
-        backbone = f"rate:{self.node!r},{self.link!r}" if node and link else "free"
-        if node != link:
-            backbone = f"node:{self.node!r}" if node else f"edge:{self.link!r}"
-        return FleetSettings(
-            times=f"constant:{self.compute!r}",
-            jitter=self.spread,
-            links=f"rate:{self.client_up!r},{self.client_down!r}",
-            server_mbps=self.server if math.isfinite(self.server) else None,
-            sharing="fair",
-            backbone=backbone,
-        )
 
 
 # -- formulas -----------------------------------------------------------------------------------------------------
@@ -241,22 +182,17 @@ class Plan:
 
 
 def plan_servers(
-    demand: Demand,
-    topologies: Sequence[str] = TOPOLOGIES,
-    servers: Sequence[int] = SERVERS,
-    *,
-    simulate: bool = True,
+    demand: Demand, topologies: Sequence[str] = TOPOLOGIES, servers: Sequence[int] = SERVERS, *, simulate: bool = True
 ) -> Plan:
     """Judge every topology with every number of servers, and one server alone."""
     found: list[Candidate] = [_candidate(ONE, parse_graph("complete:1"), demand)]
     skipped: list[Skipped] = []
-    for name, make in _asked(topologies, servers):
+    for name, lacking in _asked(topologies, servers):
         try:
-            graph = make()
-            if graph.nodes == 1:
-                continue
-            _refuse(graph, found, demand)
-            found.append(_candidate(name, graph, demand))
+            graph = _graph(name, lacking)
+            if graph.nodes > 1:
+                _refuse(graph, found, demand)
+                found.append(_candidate(name, graph, demand))
         except SettingError as problem:
             skipped.append(Skipped(name, str(problem)))
     if skipped and len(found) == 1:
@@ -275,8 +211,8 @@ def _ranked(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return best, *(one for one in order if one is not best)
 
 
-def _asked(topologies: Sequence[str], servers: Sequence[int]) -> Iterator[tuple[str, Callable[[], Graph]]]:
-    """Names of candidates and how to make their graphs: families in every number, whole words as they are."""
+def _asked(topologies: Sequence[str], servers: Sequence[int]) -> Iterator[tuple[str, str]]:
+    """Overlays, families in every number and whole words as they are, and why one cannot be."""
     for count in servers:
         if not 1 <= count <= MOST_SERVERS:
             raise SettingError(f"servers is {count}; give numbers from 1 to {MOST_SERVERS}")
@@ -285,11 +221,11 @@ def _asked(topologies: Sequence[str], servers: Sequence[int]) -> Iterator[tuple[
     for count in dict.fromkeys(servers):
         for family in families if count > 1 else ():
             name = SIZED[family](count)
-            yield name or f"{family} of {count}", partial(_of_family, name, family)
+            yield (name, "") if name else (f"{family} of {count}", LACKING[family])
     for word in words:
         if word not in SIZED:
             _known(word)
-            yield word, partial(_small, word)
+            yield word, ""
 
 
 def _known(word: str) -> None:
@@ -304,35 +240,31 @@ def _known(word: str) -> None:
         parse_graph(word)
 
 
-def _of_family(name: str, family: str) -> Graph:
-    if not name:
-        raise SettingError(LACKING[family])
-    return parse_graph(name)
-
-
-def _small(word: str) -> Graph:
+def _graph(word: str, lacking: str) -> Graph:
+    if lacking:
+        raise SettingError(lacking)
     graph = parse_graph(word)
     if graph.nodes > MOST_SERVERS:
         raise SettingError(f"{graph.nodes} servers; at most {MOST_SERVERS} are compared")
     return graph
 
 
-def _torus(count: int) -> str:
+def _torus(count: int) -> str | None:
     """The torus that is nearest to a square."""
     rows = next((r for r in range(math.isqrt(count), 2, -1) if count % r == 0), None)
-    return f"torus:{rows}x{count // rows}" if rows else ""
+    return f"torus:{rows}x{count // rows}" if rows else None
 
 
-SIZED: dict[str, Callable[[int], str]] = {
+SIZED: dict[str, Callable[[int], str | None]] = {
     "complete": lambda count: f"complete:{count}",
     "torus": _torus,
     "ring": lambda count: f"ring:{count}",
     "tree": lambda count: f"tree:{count}",
-    "hypercube": lambda count: "" if count & (count - 1) else f"hypercube:{count.bit_length() - 1}",
+    "hypercube": lambda count: None if count & (count - 1) else f"hypercube:{count.bit_length() - 1}",
     "star": lambda count: f"star:{count}",
-    "barbell": lambda count: f"barbell:{count // 3},{count - 2 * (count // 3)}" if count >= 6 else "",
+    "barbell": lambda count: f"barbell:{count // 3},{count - 2 * (count // 3)}" if count >= 6 else None,
 }
-"""Families of which there is one for a number of servers; an empty word where there is none."""
+"""Families of which there is one for a number of servers; None where there is none."""
 LACKING = {
     "torus": "a torus has 3 rows or more and 3 columns or more",
     "hypercube": "a hypercube has 2, 4, 8, 16, ... servers",
@@ -382,14 +314,11 @@ def _simulated(found: Sequence[Candidate], demand: Demand) -> list[Candidate]:
     # The formulas need no torch; who wants nothing else should not wait for it.
     from paceline.plans.servers_dry import measure
 
-    size, fleet = demand.megabits * BYTES_PER_MBIT, demand.fleet()
-    seen: list[Candidate] = []
-    for one in found:
+    def seen(one: Candidate) -> Candidate:
         if 2 * (one.clients + len(one.graph.edges)) > MOST_TRANSFERS[demand.spread > 0]:
-            seen.append(one)
-            continue
-        told = measure(one.graph, one.each, size, fleet)
-        one = replace(one, time_simulated=told.seconds, time_error=told.error)
-        seen.append(replace(one, peak_bytes=told.peak_bytes, total_bytes=told.total_bytes))
-    formula = any(one.time_simulated is None for one in seen)
-    return [replace(one, by_formula=formula) for one in seen]
+            return one
+        return replace(one, **asdict(measure(one.graph, one.each, demand)))
+
+    told = [seen(one) for one in found]
+    formula = any(one.time_simulated is None for one in told)
+    return [replace(one, by_formula=formula) for one in told]

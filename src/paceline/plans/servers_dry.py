@@ -2,95 +2,62 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from paceline.algorithms.pfedavg import PFedAvg
-from paceline.learn.graph import Ghost, Model
-from paceline.learn.space import Space
 from paceline.ledger import Ledger
+from paceline.plans.demand import Demand
 from paceline.runs.dry import dry
-from paceline.runs.problem import make_space
-from paceline.system.fleet import FleetSettings
+from paceline.statistics import standard_error
+from paceline.system.traces import BYTES_PER_MBIT
 from paceline.topology import Graph
-from paceline.worlds.problem import Problem
 
 SKIPPED = 3
 """Rounds before servers of different degrees have found their pace."""
 TRANSFERS = 4000
 """About so many are simulated for a candidate, if that makes enough rounds."""
 FEWEST, MOST = 3, 60
+MODEL = 16
+"""Bytes of a dry run's model; links are as much slower as it is smaller."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
     """What a round took, on average."""
 
-    seconds: float
-    error: float
-    """Standard error of ``seconds``: 0 where all visits are alike."""
+    time_simulated: float
+    time_error: float
+    """Standard error of the seconds: 0 where all visits are alike."""
     peak_bytes: float
     """Sent and received by the site that moved most."""
     total_bytes: float
 
 
-class Parcel(Ghost):
-    """A model of which nothing is known but its size."""
-
-    __slots__ = ("_size",)
-
-    def __init__(self, space: Space, size: float) -> None:
-        super().__init__(space)
-        self._size = size
-
-    @property
-    def nbytes(self) -> float:
-        """Bytes of this model on the wire."""
-        return self._size
-
-
-@dataclass(eq=False)
-class Freight(Problem):
-    """Nothing to learn, but models that weigh something."""
-
-    size: float = 0.0
-
-    def initial_model(self, seed: int, kind: int = 0) -> Model:
-        """A parcel."""
-        return Parcel(self.space, self.size)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planned(PFedAvg):
-    """P-FedAvg on a graph that is at hand: a random one must be the one that was looked at."""
-
-    overlay: Graph
-
-    def graph(self, seed: int) -> Graph:
-        """This one, whatever the seed."""
-        return self.overlay
-
-
-def measure(graph: Graph, each: int, size: float, fleet: FleetSettings) -> Measured:
+def measure(graph: Graph, each: int, demand: Demand) -> Measured:
     """Mean seconds and bytes of a round in which each server of the graph has so many clients.
 
     All clients take part in all rounds: devices are alike and every visit's time is drawn anew, so that it makes no
     difference to draw them from many more.
     """
-    clients = graph.nodes * each
-    wanted = min(max(TRANSFERS // (2 * clients + 2 * len(graph.edges)), FEWEST), MOST if fleet.jitter else FEWEST)
+    clients, jitter = graph.nodes * each, demand.spread > 0
+    wanted = min(max(TRANSFERS // (2 * clients + 2 * len(graph.edges)), FEWEST), MOST if jitter else FEWEST)
     rounds = SKIPPED + wanted
     ledger = Ledger(keep=False)
-    problem = Freight(make_space("logistic", (1,), 2, "float32"), "none", nominal=1, size=size)
-    planned = Planned(rounds=rounds, overlay=graph, participants=None, weights="uniform")
-    times = dry(planned, fleet, clients=clients, problem=problem, ledger=ledger).times
-    lengths = np.diff(times[SKIPPED - 1 :])
-    totals = ledger.totals()
+    fleet = demand.with_models_of(MODEL / BYTES_PER_MBIT).fleet()
+    with TemporaryDirectory(prefix="paceline-") as folder:  # a random graph must be the one that was looked at
+        file = Path(folder) / "overlay.txt"
+        file.write_text("".join(f"{i} {j}\n" for i, j in graph.edges), encoding="utf-8")
+        topology = str(file) if graph.edges else "complete:1"
+        algorithm = PFedAvg(rounds=rounds, topology=topology, participants=None, weights="uniform")
+        lengths = np.diff(dry(algorithm, fleet, clients=clients, ledger=ledger).times[SKIPPED - 1 :])
+    totals, models = ledger.totals(), MODEL * rounds
     return Measured(
-        seconds=float(lengths.mean()),
-        error=float(lengths.std(ddof=1)) / math.sqrt(wanted) if fleet.jitter else 0.0,
-        peak_bytes=totals.busiest_bytes / rounds,
-        total_bytes=totals.bytes / rounds,
+        time_simulated=float(lengths.mean()),
+        time_error=standard_error(lengths) if jitter else 0.0,
+        peak_bytes=totals.busiest_bytes / models * demand.megabits * BYTES_PER_MBIT,
+        total_bytes=totals.bytes / models * demand.megabits * BYTES_PER_MBIT,
     )

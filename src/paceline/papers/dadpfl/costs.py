@@ -1,20 +1,23 @@
 """DA-DPFL (TNNLS), Table II: what a round moves and computes.
 
-Bytes and operations are counted on the shipped networks and their sparse forms. The paper's numbers are the constants
-that begin with PAPER; those of them that are inputs, because nothing but training could give them, are named in the
-rows.
+Bytes and operations are counted on the shipped networks and their sparse forms. The paper's numbers that are inputs,
+because nothing but training could give them, are named in the rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
+from paceline.learn.flops import TRAINING_PASSES
+from paceline.learn.models.registry import build
+from paceline.learn.space import Space
+from paceline.learn.sparsity import layer_counts, maskable, sparse_flops, wire_bytes
+from paceline.papers.dadpfl.printed import DENSE, HALF, SAM, SPARSE, TABLE2, ZEROS
 from paceline.papers.result import Reproduction, Request, Row, compared
-
-if TYPE_CHECKING:
-    from paceline.learn.space import Space
 
 NEIGHBOURS, EPOCHS, BATCH, START = 10, 5, 128, 0.5
 """M = N, E_l, the batch size and s_0."""
@@ -32,10 +35,7 @@ class Setting:
     samples: int
 
     def space(self) -> Space:
-        """The network; torch is imported here."""
-        from paceline.learn.models.registry import build
-        from paceline.learn.space import Space
-
+        """The network."""
         return Space(self.model, lambda: build(self.model, self.shape, self.classes), self.shape)
 
 
@@ -45,23 +45,6 @@ SETTINGS = {
     "CIFAR-100": Setting("vgg11", (3, 32, 32), 100, 500),
 }
 """HAM10000 has 7 classes, but the printed traffic needs a head of 10; its samples are DA-E8's, oversampled."""
-
-DENSE, SPARSE, HALF, SAM = "FedAvg, Ditto", "FedDST, DisPFL", "GossipFL, DFedAvgM, BEER", "DFedSAM"
-DIR, PAT = "DA-DPFL Dir", "DA-DPFL Pat"
-PAPER_TABLE2 = {
-    DENSE: {"HAM10000": (887.8, "3.6"), "CIFAR-10": (426.3, "8.3"), "CIFAR-100": (353.3, "2.3")},
-    SPARSE: {"HAM10000": (443.8, "2.0"), "CIFAR-10": (223.1, "7.1"), "CIFAR-100": (176.7, "1.6")},
-    HALF: {"HAM10000": (443.8, "3.6"), "CIFAR-10": (223.1, "8.3"), "CIFAR-100": (176.7, "2.3")},
-    SAM: {"HAM10000": (887.8, "7.2"), "CIFAR-10": (426.3, "17"), "CIFAR-100": (353.3, "4.6")},
-    DIR: {"HAM10000": (346.2, "1.9"), "CIFAR-10": (149.1, "4.1"), "CIFAR-100": (107.7, "1.0")},
-    PAT: {"HAM10000": (394.4, "2.0"), "CIFAR-10": (115.1, "3.8"), "CIFAR-100": (94.8, "0.9")},
-}
-"""DA-T2: MB of the busiest node and 1e12 operations of training; methods with the same numbers together."""
-PAPER_SPARSITY = {
-    DIR: {"HAM10000": 0.61, "CIFAR-10": 0.65, "CIFAR-100": 0.70},
-    PAT: {"HAM10000": 0.56, "CIFAR-10": 0.73, "CIFAR-100": 0.73},
-}
-"""Shares of zeros at the end of training (DA-E2): inputs here."""
 
 
 @dataclass(frozen=True)
@@ -89,34 +72,25 @@ def loads(dataset: str) -> dict[str, Load]:
         SPARSE: _sparse(setting, space, START),
         HALF: Load(dense / 2, full),
         SAM: Load(dense, 2 * full),  # sharpness-aware steps take two gradients
-        **{name: _sparse(setting, space, zeros[dataset]) for name, zeros in PAPER_SPARSITY.items()},
+        **{name: _sparse(setting, space, zeros[dataset]) for name, zeros in ZEROS.items()},
     }
 
 
 def _passes(setting: Setting) -> int:
     """Forward passes of one sample that a client's round of training costs."""
-    from paceline.learn.flops import TRAINING_PASSES
-
     return TRAINING_PASSES * EPOCHS * setting.samples
 
 
-def _kept(space: Space, zeros: float) -> Any:
+def _kept(space: Space, zeros: float) -> Tensor:
     """Active weights of each layer, (1, L): ERK's at the start, then the same share of every layer is pruned.
 
     So much is true of layers whose weights have alike distributions, for which DA-10 prunes alike.
     """
-    import torch
-
-    from paceline.learn.sparsity import layer_counts, maskable
-
     kept = torch.tensor([layer_counts(maskable(space), 1 - START)], dtype=torch.float64)
     return (kept * (1 - zeros) / (1 - START)).round()
 
 
 def _sparse(setting: Setting, space: Space, zeros: float) -> Load:
-    from paceline.learn.flops import TRAINING_PASSES
-    from paceline.learn.sparsity import sparse_flops, wire_bytes
-
     kept = _kept(space, zeros)
     return Load(
         NEIGHBOURS * float(wire_bytes(space, kept, accounting="weights")),
@@ -156,14 +130,14 @@ def table2(request: Request) -> Reproduction:
 
 
 def _traffic_row(dataset: str, name: str, load: Load) -> Row:
-    printed, ours = PAPER_TABLE2[name][dataset][0], load.bytes / MIB
+    printed, ours = TABLE2[name][dataset][0], load.bytes / MIB
     title = f"{dataset}: {name}, traffic" + _input(name, dataset)
     row = compared(title, printed, ours, within=TRAFFIC * printed, unit="MiB")
     if row.ok:
         return row
-    if name in PAPER_SPARSITY:
-        return _rounded_row(row, loads(dataset)[DENSE].bytes / MIB, printed, PAPER_SPARSITY[name][dataset])
-    half = PAPER_TABLE2[DENSE][dataset][0] / 2
+    if name in ZEROS:
+        return _rounded_row(row, loads(dataset)[DENSE].bytes / MIB, printed, ZEROS[name][dataset])
+    half = TABLE2[DENSE][dataset][0] / 2
     note = f"{printed} is a slip: half of the {2 * half:g} that is printed too is {half:.2f}; ok compares with that"
     return Row(row.name, row.paper, row.ours, row.unit, bool(abs(ours - half) <= TRAFFIC * half), note)
 
@@ -179,23 +153,18 @@ def _rounded_row(row: Row, full: float, printed: float, zeros: float) -> Row:
 
 
 def _input(name: str, dataset: str) -> str:
-    return f" (input: s = {PAPER_SPARSITY[name][dataset]})" if name in PAPER_SPARSITY else ""
+    return f" (input: s = {ZEROS[name][dataset]})" if name in ZEROS else ""
 
 
 def _operation_rows(dataset: str, name: str, load: Load) -> list[Row]:
     title = f"{dataset}: {name}, training" + _input(name, dataset)
-    rows = [_operations(title, dataset, name, load.flops, _why(dataset, name))]
+    counts = [(title, load.flops, _why(dataset, name))]
     if name == SPARSE:
-        whole = load.flops + load.regrowth
-        rows.append(_operations(f"{title} and a dense batch", dataset, name, whole, WITH_BATCH))
-    return rows
-
-
-def _operations(title: str, dataset: str, name: str, flops: float, note: str) -> Row:
-    text = PAPER_TABLE2[name][dataset][1]
-    digit = 10.0 ** -len(text.partition(".")[2]) / 2
-    printed = float(text)
-    return compared(title, printed, flops / TERA, within=max(OPERATIONS * printed, digit), unit="1e12", note=note)
+        counts.append((f"{title} and a dense batch", load.flops + load.regrowth, WITH_BATCH))
+    text = TABLE2[name][dataset][1]
+    printed, digit = float(text), 10.0 ** -len(text.partition(".")[2]) / 2
+    within = max(OPERATIONS * printed, digit)
+    return [compared(what, printed, n / TERA, within=within, unit="1e12", note=note) for what, n, note in counts]
 
 
 def _why(dataset: str, name: str) -> str:
@@ -203,7 +172,7 @@ def _why(dataset: str, name: str) -> str:
     if dataset == "HAM10000" and name in (DENSE, HALF, SAM):
         setting = SETTINGS[dataset]
         each = loads(dataset)[DENSE].flops / setting.samples
-        needed = float(PAPER_TABLE2[DENSE][dataset][1]) * TERA / each
+        needed = float(TABLE2[DENSE][dataset][1]) * TERA / each
         return (
             f"DA-E8: n_k = {setting.samples} follows from the code's oversampling of one split of the data and is not"
             f" printed; 3.6 would be {needed:.0f} samples"
@@ -213,15 +182,13 @@ def _why(dataset: str, name: str) -> str:
     if dataset == "HAM10000" and name == SPARSE:
         uniform = loads(dataset)[DENSE].flops * (1 - START) / TERA
         return f"no ERK count gives 2.0; {START:.0%} of every layer would be {uniform:.2f}"
-    if name in PAPER_SPARSITY:
+    if name in ZEROS:
         return "the paper does not say how the final sparsity spreads over layers"
     return ""
 
 
 def _other_rows(dataset: str) -> list[Row]:
     """What the paper does not print: the bytes that a sparse model really needs, and AlexNet with HAM10000's head."""
-    from paceline.learn.sparsity import wire_bytes
-
     setting = SETTINGS[dataset]
     space = setting.space()
     wire = NEIGHBOURS * float(wire_bytes(space, _kept(space, START))) / MIB

@@ -11,24 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from paceline.papers.dadpfl.costs import (
-    DENSE,
-    DIR,
-    HALF,
-    MIB,
-    NEIGHBOURS,
-    PAPER_TABLE2,
-    PAT,
-    SAM,
-    SETTINGS,
-    SPARSE,
-    TERA,
-    Load,
-    loads,
-)
+from paceline.papers.dadpfl.costs import MIB, NEIGHBOURS, SETTINGS, TERA, Load, loads
+from paceline.papers.dadpfl.printed import DENSE, DIR, HALF, PAT, SAM, SPARSE, TABLE2
 from paceline.papers.pictures import new_figure, plain
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
-from paceline.plans.peers import Peers, simulate
+from paceline.plans.neighbours import Peers
+from paceline.plans.peers import simulate
 
 CLIENTS, PARTICIPANTS = 100, 10
 """K, and the clients of a round under a server."""
@@ -70,7 +58,7 @@ def crossing(slow: Cost, fast: Cost) -> float:
 
 def printed_loads(dataset: str) -> dict[str, Load]:
     """Table II as printed: an input of the paper's Figure 3."""
-    return {name: Load(row[dataset][0] * MIB, float(row[dataset][1]) * TERA) for name, row in PAPER_TABLE2.items()}
+    return {name: Load(row[dataset][0] * MIB, float(row[dataset][1]) * TERA) for name, row in TABLE2.items()}
 
 
 def mean_longest_wait(seeds: int) -> float:
@@ -159,10 +147,10 @@ def _savings() -> list[Row]:
 
 def _server_rows() -> list[Row]:
     """Transfers in one direction and clients that train, under a server and without one."""
-    moved, trained = PARTICIPANTS / (CLIENTS * NEIGHBOURS), PARTICIPANTS / CLIENTS
+    moved, trained = 100 * PARTICIPANTS / (CLIENTS * NEIGHBOURS), 100 * PARTICIPANTS / CLIENTS
     return [
-        claimed("communication of CFL, relative to DFL", "1 %", f"{100 * moved:g} %", round(100 * moved) == 1),
-        claimed("computation of CFL, relative to DFL", "10 %", f"{100 * trained:g} %", round(100 * trained) == 10),
+        claimed("communication of CFL, relative to DFL", "1 %", f"{moved:g} %", round(moved) == 1),
+        claimed("computation of CFL, relative to DFL", "10 %", f"{trained:g} %", round(trained) == 10),
     ]
 
 
@@ -191,11 +179,7 @@ def _draw_costs(axes: Any, of: dict[str, Load], waits: float) -> None:
         axes.plot(theta, slow.at(theta), color=color, label=f"{name}, below DisPFL from {cross:.2f} on")
         axes.plot([cross], [slow.at(cross)], "o", color=color)
     for name, color, label in ((DENSE, "0.4", DENSE), (SPARSE, "C0", "FedDST")):
-        load = of[name]
-        share = Load(
-            load.bytes * PARTICIPANTS / (CLIENTS * NEIGHBOURS),
-            load.flops * PARTICIPANTS / CLIENTS,
-            load.regrowth * PARTICIPANTS / CLIENTS,
-        )
+        load, trained = of[name], PARTICIPANTS / CLIENTS
+        share = Load(load.bytes * trained / NEIGHBOURS, load.flops * trained, load.regrowth * trained)
         cheap = Cost(cost(load).seconds, cost(share).joules)
         axes.plot(theta, cheap.at(theta), ":", color=color, label=label)

@@ -13,7 +13,9 @@ import numpy as np
 
 from paceline.papers.pictures import new_figure, plain
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
-from paceline.plans.peers import Peers, parallel_share, prior_chances, simulate, standard_error
+from paceline.plans.neighbours import Peers
+from paceline.plans.peers import parallel_share, prior_chances, simulate
+from paceline.statistics import standard_error
 
 CLIENTS = 100
 NEIGHBOURS = (1, 2, 5, 10, 20, 50, 99)
@@ -38,23 +40,15 @@ def fig8(request: Request, topology: str = "random") -> Reproduction:
     """DA-T5: the share of clients that start at once, over the number of neighbours."""
     draws = DRAWS * request.seeds
     rows: list[Row] = []
-    shares: dict[int, tuple[float, float]] = {}
+    shares: dict[int, float] = {}
     for M in NEIGHBOURS:
         (found,) = simulate(Peers(clients=CLIENTS, neighbours=M, topology=topology), [None], draws=draws)
-        mean, error = float(found.share.mean()), standard_error(found.share)
-        shares[M] = mean, error
+        shares[M] = float(found.share.mean())
+        within = 100 * ERRORS * standard_error(found.share)
+        name, wanted = f"M={M}: share that starts at once", 100 * proposition1_share(CLIENTS, M)
         note = f"within {ERRORS:g} standard errors of Proposition 1, averaged over the indices"
-        rows.append(
-            compared(
-                f"M={M}: share that starts at once",
-                100 * proposition1_share(CLIENTS, M),
-                100 * mean,
-                within=100 * ERRORS * error,
-                unit="%",
-                note=note,
-            )
-        )
-    falling = all(shares[a][0] > shares[b][0] for a, b in pairwise(NEIGHBOURS))
+        rows.append(compared(name, wanted, 100 * shares[M], within=within, unit="%", note=note))
+    falling = all(shares[a] > shares[b] for a, b in pairwise(NEIGHBOURS))
     furthest = max(abs(proposition1_share(CLIENTS, M) * (M + 1) - 1) for M in NEIGHBOURS)
     rows += [
         claimed("over the number of neighbours M", "declines", "declines" if falling else "does not", falling),
@@ -77,12 +71,12 @@ def _independent_of_cap(draws: int) -> Row:
     return claimed("M=10: the same for N = 1, 5 and 10, round by round", "yes", "yes" if same else "no", same)
 
 
-def _draw_shares(shares: dict[int, tuple[float, float]]) -> Any:
+def _draw_shares(shares: dict[int, float]) -> Any:
     figure = new_figure((6, 3.8), f"DA-DPFL, share of {CLIENTS} clients that start at once")
     axes = figure.subplots()
     every = np.arange(1, CLIENTS)
     axes.plot(every, [100 * parallel_share(int(M)) for M in every], color="0.6", label="1/(M+1)")
-    axes.plot(list(shares), [100 * mean for mean, _ in shares.values()], "o", color="C0", label="drawn")
+    axes.plot(list(shares), [100 * mean for mean in shares.values()], "o", color="C0", label="drawn")
     axes.set(xlabel="neighbours M", ylabel="share, %", ylim=(0, None))
     plain(axes)
     axes.legend(frameon=False)
@@ -91,23 +85,14 @@ def _draw_shares(shares: dict[int, tuple[float, float]]) -> Any:
 
 # -- Figure 9 -------------------------------------------------------------------------------------------------------
 
+_FASTEST = {2: {2: 5.2}, 5: {5: 10.0}, 10: {1: 2.8, 2: 4.3, 5: 9.0, 10: 17.0},
+            20: {1: 2.4, 2: 3.7, 5: 7.9, 10: 15.3, 20: 29.1}, 50: {50: 57.6}, 99: {99: 99.0}}  # fmt: skip
+_LOWEST = {10: {1: 3.6, 2: 5.3, 5: 10.3}}
 INDEPENDENT = {
-    ("fastest", 2, 2): 5.2,
-    ("fastest", 5, 5): 10.0,
-    ("fastest", 10, 1): 2.8,
-    ("fastest", 10, 2): 4.3,
-    ("fastest", 10, 5): 9.0,
-    ("fastest", 10, 10): 17.0,
-    ("fastest", 20, 1): 2.4,
-    ("fastest", 20, 2): 3.7,
-    ("fastest", 20, 5): 7.9,
-    ("fastest", 20, 10): 15.3,
-    ("fastest", 20, 20): 29.1,
-    ("fastest", 50, 50): 57.6,
-    ("fastest", 99, 99): 99.0,
-    ("lowest", 10, 1): 3.6,
-    ("lowest", 10, 2): 5.3,
-    ("lowest", 10, 5): 10.3,
+    (rule, M, N): wait
+    for rule, waits in (("fastest", _FASTEST), ("lowest", _LOWEST))
+    for M, caps in waits.items()
+    for N, wait in caps.items()
 }
 """(rule, M, N) to the mean longest wait of a separate calculation, to one decimal; the paper prints none."""
 FIG9_NEIGHBOURS = (2, 5, 10, 20, 50, 99)
@@ -173,14 +158,9 @@ def _words(waits: Waits) -> list[Row]:
     ratio = waits[20, 20][0] / waits[10, 10][0]
     last = CLIENTS - 1
     capped = all(waits[m, n][0] < waits[m, m][0] for m, n in waits if n < m)
+    note = f"ok from R² = 0.95 on; the slope falls from {slopes[0]:.1f} to {slopes[-1]:.1f} trainings a neighbour"
     return [
-        claimed(
-            "N = M, over M",
-            "almost linear",
-            f"R² {linear:.3f}",
-            linear >= 0.95,
-            f"ok from R² = 0.95 on; the slope falls from {slopes[0]:.1f} to {slopes[-1]:.1f} trainings a neighbour",
-        ),
+        claimed("N = M, over M", "almost linear", f"R² {linear:.3f}", linear >= 0.95, note),
         claimed("M = 20 over M = 10", "about double", f"x{ratio:.2f}", round(ratio) == 2, "ok: rounds to 2"),
         compared("M = N = K-1: sequential, so K-1", last, waits[last, last][0], within=0, unit="trainings"),
         claimed("N < M shortens the wait", "yes", "yes" if capped else "no", capped),

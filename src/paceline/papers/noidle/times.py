@@ -1,7 +1,6 @@
 """No One Idles (ICML 2023), Tables 1 and 2 and Figure 3: speed-ups by formula and by simulation, without training.
 
-The numbers to compare with are the constants that begin with PAPER and appear nowhere else. The paper prints T_l and
-T_g in Table 2 only; T_c and T_w are recovered from its speed-ups.
+The paper prints T_l and T_g in Table 2 only; T_c and T_w are recovered from its speed-ups.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from paceline.papers.noidle.printed import DATASETS, FIGURE_3, ROUNDS, SPEEDUPS
 from paceline.papers.pictures import new_figure, plain
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 from paceline.plans.overlap import (
     NAMES,
     Overlap,
-    Pace,
     apfl_bounds,
     closed_forms,
     compare,
@@ -24,30 +23,7 @@ from paceline.plans.overlap import (
     simulated_round,
     spfl_of_table1,
 )
-
-DATASETS = ("MNIST", "CIFAR-10", "Tiny-ImageNet")
-
-PAPER_TABLE1 = {
-    "dga": (1.0, 1.0, 1.0),
-    "mifa": (1.57, 1.86, 1.98),
-    "spfl": (1.22, 1.30, 1.33),
-    "apfl": (2.20, 3.28, 3.91),
-}
-"""Table 1: speed-ups over FedAvg on the three datasets."""
-PAPER_TABLE2 = {
-    "MNIST, 5 epochs": (4, 5, 9, 5, 1.80),
-    "MNIST, 10 epochs": (7, 5, 12, 7, 1.71),
-    "MNIST, 15 epochs": (11, 5, 16, 11, 1.45),
-    "CIFAR-10, 5 epochs": (19, 20, 39, 20, 1.95),
-    "CIFAR-10, 10 epochs": (38, 20, 58, 38, 1.53),
-    "CIFAR-10, 15 epochs": (60, 20, 80, 60, 1.33),
-    "Tiny-ImageNet, 5 epochs": (185, 180, 365, 185, 1.97),
-    "Tiny-ImageNet, 10 epochs": (375, 180, 555, 375, 1.48),
-    "Tiny-ImageNet, 15 epochs": (563, 180, 743, 563, 1.32),
-}
-"""Table 2: T_l and T_g as measured, taken over; seconds of FedAvg and of PFL and the speed-up, which we compute."""
-PAPER_FIG3 = {("waits", "apfl", 5.0): 5.56, ("waits", "mifa", 5.0): 3.16, ("servers", "apfl", 1.0): 2.52}
-"""Figure 3: (sweep, method, ratio) to the speed-ups that the text names."""
+from paceline.plans.pace import Pace
 
 T_LOCAL = (4.0, 19.0, 185.0)
 """T_l of the three datasets, measured by the paper (Table 2, 5 epochs)."""
@@ -90,33 +66,21 @@ def table1(request: Request, comm: float = T_COMM, wait_ratio: float = WAIT_RATI
     """NI-T1, the column of speed-ups: by formula, then simulated."""
     found = {name: compare(pace) for name, pace in table1_paces(comm, wait_ratio).items()}
     rows = [
-        compared(
-            f"{name}: {NAMES[method]}, speed-up",
-            printed[place],
-            both.methods[method].speedup,
-            within=PRINTED,
-            unit="times",
-        )
-        for method, printed in PAPER_TABLE1.items()
+        _times(f"{name}: {NAMES[method]}, speed-up", printed[place], both.methods[method].speedup)
+        for method, printed in SPEEDUPS.items()
         for place, (name, both) in enumerate(found.items())
     ]
     for place, (name, both) in enumerate(found.items()):
         rows += [_same(name, both, method) for method in NAMES if method != "apfl"]
-        rows += _apfl_rows(name, both, PAPER_TABLE1["apfl"][place])
+        rows += _apfl_rows(name, both, SPEEDUPS["apfl"][place])
     return Reproduction(rows=rows, note=_table1_note(comm, wait_ratio))
 
 
 def _same(name: str, found: Overlap, method: str) -> Row:
     """FedAvg, DGA, MIFA and SPFL: the simulation must give the formula's seconds."""
-    one = found.methods[method]
-    return compared(
-        f"{name}: {NAMES[method]}, round simulated",
-        one.closed_form,
-        one.simulated,
-        within=SAME * one.closed_form,
-        unit="s",
-        note=BY_FORMULA,
-    )
+    one, what = found.methods[method], f"{name}: {NAMES[method]}, round simulated"
+    within = SAME * one.closed_form
+    return compared(what, one.closed_form, one.simulated, within=within, unit="s", note=BY_FORMULA)
 
 
 def _apfl_rows(name: str, found: Overlap, printed: float) -> list[Row]:
@@ -125,15 +89,8 @@ def _apfl_rows(name: str, found: Overlap, printed: float) -> list[Row]:
     together = fedavg.simulated / found.in_step
     return [
         _bounded(f"{name}: APFL, cycle simulated out of step", found.bounds, apfl.simulated),
-        compared(f"{name}: APFL, speed-up simulated in step", printed, together, within=PRINTED, unit="times"),
-        compared(
-            f"{name}: APFL, speed-up simulated out of step",
-            printed,
-            apfl.speedup_simulated,
-            within=PRINTED,
-            unit="times",
-            note=OUT_OF_STEP,
-        ),
+        _times(f"{name}: APFL, speed-up simulated in step", printed, together),
+        _times(f"{name}: APFL, speed-up simulated out of step", printed, apfl.speedup_simulated, OUT_OF_STEP),
     ]
 
 
@@ -170,7 +127,7 @@ def table2_pace(local: float, server: float) -> Pace:
 def table2(request: Request, slower: float = 1.0) -> Reproduction:
     """NI-T2, seconds and speed-ups; ``slower`` multiplies the server's times."""
     rows: list[Row] = []
-    for name, (local, server, *printed) in PAPER_TABLE2.items():
+    for name, (local, server, *printed) in ROUNDS.items():
         rows += _table2_rows(name, table2_pace(local, slower * server), printed)
     note = (
         "T_l and T_g are the paper's measurements, taken as given; FedAvg is T_l + T_g and PFL max(T_l, T_g), with"
@@ -238,7 +195,7 @@ def fig3(request: Request, comm: float = T_COMM) -> Reproduction:
     ]
     for sweep, points in found.items():
         rows += _fig3_simulated(sweep, points)
-    rows += [_largest(found["servers"]), _continuous(comm), *_other_form(found["servers"])]
+    rows += [*_largest(found["servers"], comm), *_other_form(found["servers"])]
     note = (
         "The paper names three numbers of the figure, the others are ours. T_c/T_l = 6/19, CIFAR-10's in Table 1;"
         " FedAvg by T_l + T_c + T_w + T_g. NI-E3: the captions repeat symbols; the left sweep fixes T_g/T_l = 1, the"
@@ -250,7 +207,7 @@ def fig3(request: Request, comm: float = T_COMM) -> Reproduction:
 
 def _fig3_row(sweep: str, method: str, ratio: float, speedup: float) -> Row:
     name = f"{AXES[sweep]} = {ratio:g}: {NAMES[method]}, speed-up"
-    printed = PAPER_FIG3.get((sweep, method, ratio))
+    printed = FIGURE_3.get((sweep, method, ratio))
     return Row(name, None, speedup, "times") if printed is None else _times(name, printed, speedup)
 
 
@@ -273,17 +230,15 @@ def _fig3_simulated(sweep: str, points: Mapping[float, Overlap]) -> list[Row]:
     return rows
 
 
-def _largest(points: Mapping[float, Overlap]) -> Row:
-    best = max(points, key=lambda ratio: points[ratio].methods["apfl"].speedup)
-    return claimed("T_g/T_l of APFL's largest speed-up, of those drawn", "1", f"{best:g}", best == 1.0)
-
-
-def _continuous(comm: float) -> Row:
+def _largest(points: Mapping[float, Overlap], comm: float) -> list[Row]:
     """Between the points that the paper draws, the maximum is another one."""
-    local = T_LOCAL[1]
-    formulas = closed_forms(fig3_pace("servers", (local + comm) / local, comm=comm))
+    best = max(points, key=lambda ratio: points[ratio].methods["apfl"].speedup)
+    most = _speedup(fig3_pace("servers", (T_LOCAL[1] + comm) / T_LOCAL[1], comm=comm), "apfl")
     note = "the largest over all T_g is at T_g = T_l + T_c, which the paper's sweep has no point at"
-    return Row("T_g = T_l + T_c: APFL, speed-up", None, formulas["fedavg"] / formulas["apfl"], "times", None, note)
+    return [
+        claimed("T_g/T_l of APFL's largest speed-up, of those drawn", "1", f"{best:g}", best == 1.0),
+        Row("T_g = T_l + T_c: APFL, speed-up", None, most, "times", None, note),
+    ]
 
 
 def _other_form(points: Mapping[float, Overlap]) -> list[Row]:
@@ -299,9 +254,8 @@ def _other_form(points: Mapping[float, Overlap]) -> list[Row]:
             f" {spfl.speedup:.2f} and the simulation {spfl.speedup_simulated:.2f}, so this form is wrong for slow"
             " servers"
         )
-        rows.append(
-            Row(f"T_g/T_l = {ratio:g}: SPFL by the other form, speed-up", None, fedavg / other, "times", None, note)
-        )
+        name = f"T_g/T_l = {ratio:g}: SPFL by the other form, speed-up"
+        rows.append(Row(name, None, fedavg / other, "times", None, note))
     return rows
 
 
@@ -329,7 +283,7 @@ def _draw_sweep(axes: Any, sweep: str, points: Mapping[float, Overlap], comm: fl
         other = [closed_forms(pace)["fedavg"] / spfl_of_table1(pace) for pace in paces]
         axes.plot(ratios, other, ":", color="C2")
         axes.set_xscale("log", base=2)
-    marks = [(ratio, value) for (which, _, ratio), value in PAPER_FIG3.items() if which == sweep]
+    marks = [(ratio, value) for (which, _, ratio), value in FIGURE_3.items() if which == sweep]
     axes.plot(*zip(*marks, strict=True), "x", color="0.2", label="printed in the paper")
     axes.set_xticks(list(points), [f"{ratio:g}" for ratio in points])
     axes.set(xlabel=f"${AXES[sweep]}$", ylabel="speed-up", ylim=(0.8, None))

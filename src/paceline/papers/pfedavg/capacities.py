@@ -8,25 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from paceline.papers.pfedavg.scenes import (
-    MEASURES,
-    NOTE,
-    TIME_NOTE,
-    Scene,
-    above,
-    arrivals,
-    first_round,
-    network,
-    of_case,
-    round_times,
-    scenes,
-    tuned,
-)
-from paceline.papers.pfedavg.trained import ORDER, topologies, train_variants
+from paceline.papers.claims import Runs, above, first_round, ratio
+from paceline.papers.grid import Scene
+from paceline.papers.pfedavg.scenes import MEASURES, NOTE, TIME_NOTE, arrivals, network, round_times, scenes, tuned
+from paceline.papers.pfedavg.trained import ORDER, topologies, train
 from paceline.papers.pictures import new_figure, plain
 from paceline.papers.result import Reproduction, Request, Row
-from paceline.papers.trials import Column, Finished, Laboratory, computed
-from paceline.statistics import ratio_interval
+from paceline.papers.trials import Column, Laboratory, trained
 
 CAPACITIES = (1, 3, 10, 30, 100)
 KINDS = {"edge": "links", "node": "servers"}
@@ -39,46 +27,36 @@ Times = dict[tuple[str, int], dict[str, dict[int, float]]]
 """By kind and Mbit/s, then by topology, the seconds of each seed that arrived."""
 
 
-def fig7(request: Request) -> Reproduction:
+@trained
+def fig7(request: Request, laboratory: Laboratory) -> Reproduction:
     """PF-T4: the torus is nearly always best; complete is good where links are the limit; barbell is worst."""
-    variants = topologies()
-    with Laboratory(request) as laboratory:
-        chosen, rows = tuned(laboratory, scenes(request, ("mnist",)))
-        found = train_variants(laboratory, chosen, variants, request.seeds, ("paper",))  # as for Figure 4
-        calls = laboratory.calls()
+    chosen, rows = tuned(laboratory, scenes(request, ("mnist",)))
+    found = train(laboratory, chosen, topologies(), request.seeds, ("paper",))  # as for Figure 4
     panels: dict[str, Times] = {}
     for scene in chosen:
-        runs = {one.name: of_case(found, f"{scene.data}-paper-{one.name}") for one in variants}
-        clocks = _clocks(scene, runs, _last_needed(runs, scene.target))
+        runs = {name: found[scene.name][f"paper-{name}"] for name in ORDER}
+        target = scene.targets[0]
+        clocks = _clocks(scene, runs, _last_needed(runs, target))
         for what, measure in MEASURES.items():
-            where = f"{scene.data}, {what}, {100 * scene.target:g} %"
+            where = f"{scene.name}, {what}, {100 * target:g} %"
             panels[where] = {
-                key: {name: arrivals([*zip(runs[name], here[name], strict=True)], measure, scene.target)
-                      for name in runs}
-                for key, here in clocks.items()
-            }  # fmt: skip
+                key: {name: arrivals([*zip(runs[name], those[name], strict=True)], measure, target) for name in runs}
+                for key, those in clocks.items()
+            }
             rows += capacity_rows(where, panels[where])
-    return computed(calls, rows=rows, note=f"{CAPACITY_NOTE}{NOTE}", figure=lambda: _draw_capacities(panels))
+    return Reproduction(rows=rows, note=f"{CAPACITY_NOTE}{NOTE}", figure=lambda: _draw_capacities(panels))
 
 
-def _last_needed(runs: Mapping[str, Sequence[Finished]], target: float) -> int:
+def _last_needed(runs: Runs, target: float) -> int:
     """The last round at which somebody arrives."""
-    all_runs = [run for those in runs.values() for run in those]
-    return max(first_round(run, measure, target) or 1 for run in all_runs for measure in MEASURES.values())
+    rounds = [first_round(run, target, m) for those in runs.values() for run in those for m in MEASURES.values()]
+    return int(max((one for one in rounds if math.isfinite(one)), default=1))
 
 
-def _clocks(
-    scene: Scene, runs: Mapping[str, Sequence[Finished]], rounds: int
-) -> dict[tuple[str, int], dict[str, list[Column]]]:
+def _clocks(scene: Scene, runs: Runs, rounds: int) -> dict[tuple[str, int], dict[str, list[Column]]]:
     return {
         (kind, mbps): {
-            name: round_times(
-                [run.trial for run in those],
-                *scene.timed,
-                *network(f"{kind}:{mbps}", scene.milliseconds),
-                rounds=rounds,
-            )
-            for name, those in runs.items()
+            name: round_times(scene, those, network(scene, f"{kind}:{mbps}"), rounds) for name, those in runs.items()
         }
         for kind in KINDS
         for mbps in CAPACITIES
@@ -88,15 +66,10 @@ def _clocks(
 def capacity_rows(where: str, times: Times) -> list[Row]:
     """The mean times of every case, then what the paper says of them."""
     means = {key: _means(here) for key, here in times.items()}
-    rows = [
-        Row(
-            f"{where}: {KINDS[kind]} of {mbps} Mbit/s",
-            None,
-            ", ".join(f"{name} {value:.3g}" for name, value in here.items()),
-            "s",
-        )
-        for (kind, mbps), here in means.items()
-    ]
+    rows = []
+    for (kind, mbps), here in means.items():
+        ours = ", ".join(f"{name} {value:.3g}" for name, value in here.items())
+        rows.append(Row(f"{where}: {KINDS[kind]} of {mbps} Mbit/s", None, ours, "s"))
     if any(np.isinf(min(here.values())) for here in means.values()):
         return [*rows, Row(f"{where}: claims", None, "no topology arrived with all seeds", "", None)]
     near = [here["torus"] <= NEAR * min(here.values()) for here in means.values()]
@@ -104,13 +77,14 @@ def capacity_rows(where: str, times: Times) -> list[Row]:
     worst = [max(here, key=lambda name: here[name]) == "barbell" for here in means.values()]
     edge = [here["complete"] <= NEAR * min(here.values()) for (kind, _), here in means.items() if kind == "edge"]
     tight = times["node", min(mbps for kind, mbps in times if kind == "node")]
+    slower = ratio(tight["complete"], tight["torus"])
     listed = ", ".join(f"{name} {rank:.1f}" for name, rank in ranks.items())
     return [
         *rows,
         Row(f"{where}: mean rank", "torus first", listed, "", min(ranks, key=lambda name: ranks[name]) == "torus"),
         _share_row(f"{where}: torus within 5 % of the best", near),
         _share_row(f"{where}: complete within 5 % of the best, links limited", edge),
-        _slower_row(f"{where}: time of complete / torus, slowest servers", tight["complete"], tight["torus"]),
+        Row(f"{where}: time of complete / torus, slowest servers", "above 1", str(slower), "", above(slower, 1.0)),
         _share_row(f"{where}: barbell slowest", worst),
     ]
 
@@ -131,16 +105,8 @@ def _rank(times: Mapping[str, float], name: str) -> float:
 
 
 def _share_row(name: str, cases: Sequence[bool]) -> Row:
-    share = sum(cases) / len(cases)
-    return Row(
-        name, "almost all", f"{sum(cases)} of {len(cases)} cases", "", share >= MOST, f"ok: {MOST:.0%} or more"
-    )
-
-
-def _slower_row(name: str, one: Mapping[int, float], other: Mapping[int, float]) -> Row:
-    both = sorted(set(one) & set(other))
-    ratio = ratio_interval([one[seed] for seed in both], [other[seed] for seed in both])
-    return Row(name, "above 1", str(ratio), "", above(ratio, 1.0))
+    ours, ok = f"{sum(cases)} of {len(cases)} cases", sum(cases) / len(cases) >= MOST
+    return Row(name, "almost all", ours, "", ok, f"ok: {MOST:.0%} or more")
 
 
 def _draw_capacities(panels: Mapping[str, Times]) -> Any:

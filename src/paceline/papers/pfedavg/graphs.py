@@ -18,24 +18,14 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from paceline.papers.pfedavg.scenes import (
-    MEASURES,
-    NOTE,
-    Scene,
-    above,
-    by_seed,
-    draw_lines,
-    gap,
-    lines,
-    of_case,
-    scenes,
-    tuned,
-    whole,
-)
-from paceline.papers.pfedavg.theory import SERVERS
-from paceline.papers.pfedavg.trained import Variant, lasting_disagreement, train_variants, write_graph
+from paceline.papers.claims import above, by_seed, gap, percent, whole
+from paceline.papers.grid import Scene
+from paceline.papers.pfedavg.printed import SERVERS
+from paceline.papers.pfedavg.scenes import MEASURES, NOTE, scenes, tuned
+from paceline.papers.pfedavg.trained import Overlay, lasting_disagreement, train, write_graph
+from paceline.papers.pictures import draw_lines, lines
 from paceline.papers.result import Reproduction, Request, Row
-from paceline.papers.trials import Laboratory, computed
+from paceline.papers.trials import Finished, Laboratory, trained
 from paceline.statistics import mean_interval
 from paceline.topology import Graph, Mixing, parse_graph
 
@@ -133,14 +123,14 @@ MARGIN = 1.05
 """All modes must differ by so much for a pair to be a prediction."""
 
 
-def variants() -> list[Variant]:
-    """The graphs with the paper's weights; their words are files, which ``written`` makes."""
-    return [Variant(name, name, graph) for name, graph in GRAPHS.items()]
+def overlays() -> list[Overlay]:
+    """The graphs with the paper's weights; their topologies are files, which ``_written`` makes."""
+    return [Overlay(name, name, graph) for name, graph in GRAPHS.items()]
 
 
 def expected() -> dict[str, dict[str, float]]:
     """Every predictor's number for every graph."""
-    return {name: {one.name: say(one.mixing) for one in variants()} for name, say in PREDICTORS.items()}
+    return {name: {one.name: say(one.mixing) for one in overlays()} for name, say in PREDICTORS.items()}
 
 
 def disputed() -> Iterator[tuple[str, str]]:
@@ -157,7 +147,7 @@ def prediction_rows() -> list[Row]:
     """All that is known before anything is trained."""
     numbers, others = expected(), ("all modes", "the same way")
     rows = [
-        Row(f"{one.name}: p", None, one.mixing.p, "", None, _numbers(one.name, numbers, others)) for one in variants()
+        Row(f"{one.name}: p", None, one.mixing.p, "", None, _numbers(one.name, numbers, others)) for one in overlays()
     ]
     for name, values in numbers.items():
         rows.append(Row(f"order by {name}", None, _order(values)))
@@ -184,40 +174,33 @@ FEWER = 5
 
 def splits(scene: Scene, seeds: int) -> dict[str, int]:
     """Splits, each with its number of seeds; CIFAR-10 only where every server has classes of its own."""
-    return {"sorted": seeds} if scene.data == "cifar10" else {"sorted": seeds, "paper": min(FEWER, seeds)}
+    return {"sorted": seeds} if scene.name == "cifar10" else {"sorted": seeds, "paper": min(FEWER, seeds)}
 
 
-def graphs(request: Request) -> Reproduction:
+@trained
+def graphs(request: Request, laboratory: Laboratory) -> Reproduction:
     """Train on all of the graphs; compare what comes out with what was expected."""
-    with Laboratory(request) as laboratory:
-        chosen, rows = tuned(laboratory, scenes(request, ("mnist", "cifar10")))
-        chosen = [replace(scene, every=min(5, scene.rounds // 4)) for scene in chosen]
-        written = [_written(laboratory, one) for one in variants()]
-        found = [
-            one
-            for scene in chosen
-            for split, seeds in splits(scene, request.seeds).items()
-            for one in train_variants(laboratory, [scene], written, seeds, (split,))
-        ]
-        calls = laboratory.calls()
+    chosen, rows = tuned(laboratory, scenes(request, ("mnist", "cifar10")))
+    chosen = [replace(scene, every=min(5, scene.rounds // 4)) for scene in chosen]
+    written = [_written(laboratory, one) for one in overlays()]
+    found: dict[tuple[str, str], dict[str, list[Finished]]] = {}
+    for scene in chosen:
+        for split, seeds in splits(scene, request.seeds).items():
+            found[scene.name, split] = train(laboratory, [scene], written, seeds, (split,))[scene.name]
     rows += prediction_rows()
     panels = {}
     for scene in chosen:
         for split, (what, measure) in product(splits(scene, request.seeds), MEASURES.items()):
-            runs = {name: of_case(found, f"{scene.data}-{split}-{name}") for name in GRAPHS}
-            where = f"{scene.data}, {split}, {what}"
-            rows += verdict_rows(where, {name: by_seed(those, measure, whole) for name, those in runs.items()})
+            runs = {name: found[scene.name, split][f"{split}-{name}"] for name in GRAPHS}
+            where, figure = f"{scene.name}, {split}, {what}", percent(whole, measure)
+            rows += verdict_rows(where, {name: by_seed(those, figure) for name, those in runs.items()})
             panels[where] = {name: lines(those, measure) for name, those in runs.items()}
-    return computed(
-        calls,
-        rows=rows,
-        note=f"{GRAPHS_NOTE}{NOTE}",
-        figure=lambda: draw_lines(panels, "P-FedAvg: twelve other graphs", "round"),
-    )
+    title = "P-FedAvg: twelve other graphs"
+    return Reproduction(rows=rows, note=f"{GRAPHS_NOTE}{NOTE}", figure=lambda: draw_lines(panels, title))
 
 
-def _written(laboratory: Laboratory, one: Variant) -> Variant:
-    return replace(one, word=str(write_graph(one.graph, laboratory.root / "graphs" / f"{one.name}.txt")))
+def _written(laboratory: Laboratory, one: Overlay) -> Overlay:
+    return replace(one, topology=str(write_graph(one.graph, laboratory.root / "graphs" / f"{one.name}.txt")))
 
 
 # -- what came out --------------------------------------------------------------------------------------------------
@@ -243,7 +226,7 @@ def _rank_rows(
     overall = {name: float(np.mean([values[seed] for seed in seeds])) for name, values in means.items()}
     rows = [Row(f"{where}: order", None, _order({name: -value for name, value in overall.items()}))]
     found = {}
-    later = {name: {one.name: say(one.mixing) for one in variants()} for name, say in AFTERWARDS.items()}
+    later = {name: {one.name: say(one.mixing) for one in overlays()} for name, say in AFTERWARDS.items()}
     for name, slowness in (numbers | later).items():
         found[name] = {seed: rank_correlation(slowness, {g: v[seed] for g, v in means.items()}) for seed in seeds}
         at_large, when = rank_correlation(slowness, overall), "; thought of afterwards" * (name in later)

@@ -27,6 +27,7 @@ from paceline.algorithms.hierfavg import HierFAVG
 from paceline.algorithms.pfedavg import PFedAvg
 from paceline.algorithms.psfl import PSFL
 from paceline.data.files import data_root
+from paceline.learn.space import Space
 from paceline.ledger import Ledger
 from paceline.runs.dry import dry
 from paceline.runs.problem import make_space
@@ -34,7 +35,7 @@ from paceline.system import AlwaysOn, Cost, Fleet, FreeServer, LawTimes
 from paceline.system.cost import FREE
 from paceline.system.laws import Discrete, Law, LogNormal
 from paceline.system.links import Links, RateLinks, TraceLinks
-from paceline.system.network import Network, Route, Sharing, parse_backbone
+from paceline.system.network import Network, Sharing, parse_backbone
 from paceline.system.traces import BYTES_PER_MBIT, Trace, read_traces
 from paceline.worlds.problem import Problem
 
@@ -53,6 +54,12 @@ RARER = 3
 """Every change of a recorded rate is an event: so many times fewer rounds are simulated."""
 
 PF10, UPLOADS, FAIR, RECORDED, OFDMA = "PF-10", "uploads", "fair", "recorded", "ofdma"
+WORDS = {
+    PF10: "server's share, then client's link",
+    UPLOADS: "the same, uploads only",
+    FAIR: "shared fairly side by side",
+    RECORDED: "as recorded, shared fairly",
+}
 
 
 @dataclass(frozen=True)
@@ -69,10 +76,14 @@ class Task:
     rounds: int
     """Simulated for one seed, where rates are steady."""
 
+    def space(self) -> Space:
+        """The model's architecture."""
+        return make_space(self.model, self.shape, self.classes, "float32")
+
     @property
     def mbit(self) -> float:
         """The model's size."""
-        return make_space(self.model, self.shape, self.classes, "float32").nbytes * 8e-6
+        return self.space().nbytes * 8e-6
 
 
 TASKS = (
@@ -122,6 +133,11 @@ METHODS = (FEDAVG, *HIERARCHY.values(), DECENTRAL, *PARALLEL.values())
 """In the order of Table V's columns."""
 
 
+def in_order(backbone: str) -> tuple[Method, ...]:
+    """The methods in the paper's order, fastest first."""
+    return DECENTRAL, PARALLEL[backbone], HIERARCHY[backbone], FEDAVG
+
+
 @dataclass(frozen=True)
 class Form:
     """How transfers take their time, and b in Mbit/s."""
@@ -161,42 +177,30 @@ class SameRates(RateLinks):
         return self.up(device)
 
 
-class ShareThenLink(SameRates):
+class ShareThenLink:
     """T_ij = K_i Y_i¹ + Y_j² of PF-10, upward or each way: the server's share of b, then the client's link."""
 
-    __slots__ = ("_at_server", "_both_ways", "_bytes_per_second")
-
-    def __init__(self, law: Law, seed: int, at_server: int, mbps: float, *, both_ways: bool) -> None:
-        super().__init__(up=law, down=law, seed=seed)
-        self._at_server = at_server
-        self._bytes_per_second = mbps * BYTES_PER_MBIT
-        self._both_ways = both_ways
+    def __init__(self, links: SameRates, form: Form, at_server: int) -> None:
+        self._links = links
+        self._at_server, self._bytes_per_second = at_server, form.mbps * BYTES_PER_MBIT
+        self._both_ways = form.kind == PF10
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
         """Between a server and a client; who else talks to whom is the network's."""
-        client = max(source, target)
         if source < 0 and not self._both_ways:
             return FREE
-        return Cost(self._at_server * size / self._bytes_per_second + size / self.up(client), math.nan)
-
-
-class WithoutClients(Network):
-    """Sharing among servers and among clients only: what passes between the two kinds is left to the links."""
-
-    __slots__ = ()
-
-    def route(self, source: int, target: int) -> Route | None:
-        """None between a server and a client."""
-        return None if (source < 0) != (target < 0) else super().route(source, target)
+        shared = self._at_server * size / self._bytes_per_second
+        return Cost(shared + size / self._links.up(max(source, target)), math.nan)
 
 
 def connect(form: Form, method: Method, seed: int) -> tuple[Links, Network]:
     """The links, and what transfers of this form share."""
     backbone, law, path = parse_backbone(method.backbone), client_rates(), recordings()
-    if form.kind in (PF10, UPLOADS):
-        alone = ShareThenLink(law, seed, method.at_server, form.mbps, both_ways=form.kind == PF10)
-        return alone, WithoutClients(links=alone, sharing=Sharing(), backbone=backbone, seed=seed)
-    links: Links = SameRates(up=law, down=law, seed=seed)
+    same = SameRates(up=law, down=law, seed=seed)
+    if form.kind in (PF10, UPLOADS) and method.kind != "dpsgd":  # which has no server to share
+        alone = ShareThenLink(same, form, method.at_server)
+        return alone, Network(links=alone, backbone=backbone, seed=seed)
+    links: Links = same
     if form.kind == RECORDED and path is not None:
         links = TraceLinks([(trace, trace) for trace in _traces(path)], seed=seed)
     mbps = None if math.isinf(form.mbps) else form.mbps
@@ -211,16 +215,11 @@ def iteration(task: Task, method: Method, form: Form, seed: int) -> float:
     """Milliseconds of a global iteration, on average over a run."""
     links, shared = connect(form, method, seed)
     speed = LogNormal(method.steps * task.milliseconds / 1000, SPEED_SIGMA)
+    compute, size = LawTimes(law=speed, seed=seed, jitter=0.0), method.clients(task)
     fleet = Fleet(
-        size=method.clients(task),
-        compute=LawTimes(law=speed, seed=seed, jitter=0.0),
-        links=links,
-        availability=AlwaysOn(),
-        server=FreeServer(),
-        network=shared,
+        size=size, compute=compute, links=links, availability=AlwaysOn(), server=FreeServer(), network=shared
     )
-    space = make_space(task.model, task.shape, task.classes, "float32")
-    problem, rounds = Problem(space, "none", nominal=1), task.rounds // (RARER if form.kind == RECORDED else 1)
+    problem, rounds = Problem(task.space(), "none", nominal=1), task.rounds // (RARER if form.kind == RECORDED else 1)
     timeline = dry(method.algorithm(rounds), fleet, seed=seed, problem=problem, ledger=Ledger(keep=False))
     return 1000 * timeline.seconds / rounds
 

@@ -14,9 +14,9 @@ four. So two things are simulated with the shipped algorithms in dry runs:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,56 +194,35 @@ class StepTimes:
 
 
 class LinkTimes:
-    """T_ij = K_i Y_i¹ + Y_j² upward, nothing downward (PF-10 counts no download), T_ii' between servers."""
+    """T_ij = K_i Y_i¹ + Y_j² upward, nothing downward (PF-10 counts no download), T_ii' between servers.
+
+    Of every round it remembers how long a server's model was on its way (d_ii'): from when the server first sent to
+    its clients until its average arrives at another server.
+    """
 
     def __init__(self, draws: Draws) -> None:
         self._server = (draws.load * draws.server).tolist()
         self._client = draws.client.tolist()
         self._between = draws.link.tolist()
         self._column = {(-1 - i, -1 - j): k for k, (i, j) in enumerate(draws.links)}
-        self._sent: dict[tuple[int, int], int] = {}
+        self._sent: Counter[tuple[int, int]] = Counter()
         """How often one has sent to the other, which is the round."""
+        self._begun: dict[tuple[int, int], float] = {}
+        self.alpha: dict[int, float] = {}
+        """The largest d_ii' by round."""
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
         """What was drawn for this transfer."""
+        round = self._sent[source, target]
+        self._sent[source, target] += 1
         if target >= 0:
+            self._begun.setdefault((source, round), now)
             return FREE
-        round = self._sent.get((source, target), 0)
-        self._sent[source, target] = round + 1
         if source >= 0:
             return Cost(self._server[round][-1 - target] + self._client[round][source], 0.0)
-        return Cost(self._between[round][self._column[source, target]], 0.0)
-
-
-@dataclass(eq=False)
-class Delays(Ledger):
-    """A ledger that remembers of every round how long each server's model was on its way (d_ii'), and no more."""
-
-    begun: dict[tuple[int, int], float] = field(default_factory=dict)
-    alpha: dict[int, float] = field(default_factory=dict)
-
-    def train(self, *args: Any, **more: Any) -> None:
-        """Not kept."""
-
-    def wait(self, *args: Any, **more: Any) -> None:
-        """Not kept."""
-
-    def transfer(
-        self,
-        source: int,
-        target: int,
-        start: float,
-        end: float,
-        round: int,
-        size: float,
-        joules: float,
-        lanes: tuple[int, int] = (0, 0),
-    ) -> None:
-        """A server's round begins when it sends to its clients, and ends where its average arrives."""
-        if source < 0 <= target:
-            self.begun.setdefault((source, round), start)
-        elif source < 0:
-            self.alpha[round] = max(self.alpha.get(round, 0.0), end - self.begun[source, round])
+        seconds = self._between[round][self._column[source, target]]
+        self.alpha[round] = max(self.alpha.get(round, 0.0), now + seconds - self._begun[source, round])
+        return Cost(seconds, 0.0)
 
 
 @dataclass(frozen=True)
@@ -271,20 +250,14 @@ class Simulated:
 def simulate(graph: Graph, point: Point, rounds: int, seed: int = 0) -> Simulated:
     """FedAvg where there is one server, else P-FedAvg, dry."""
     draws = Draws.make(graph, point, rounds, seed)
-    ledger = Delays(keep=False)
-    fleet = Fleet(
-        size=point.clients,
-        compute=StepTimes(draws),
-        links=LinkTimes(draws),
-        availability=AlwaysOn(),
-        server=FreeServer(),
-    )
+    links = LinkTimes(draws)
+    steps, always, server = StepTimes(draws), AlwaysOn(), FreeServer()
+    fleet = Fleet(size=point.clients, compute=steps, links=links, availability=always, server=server)
     alone = graph.nodes == 1
-    algorithm: Algorithm = (
-        PSFL(rounds=rounds, participants=point.clients, width=point.clients, length=1, sampler="uniform")
-        if alone
-        else PFedAvg(rounds=rounds, topology=f"ring:{graph.nodes}", participants=None)
-    )
-    ends = dry(algorithm, fleet, seed=seed, ledger=ledger).times
-    alpha = np.diff(ends, prepend=0.0) if alone else np.array([ledger.alpha[r] for r in range(rounds)])
+    algorithm: Algorithm = PFedAvg(rounds=rounds, topology=f"ring:{graph.nodes}", participants=None)
+    if alone:
+        clients = point.clients
+        algorithm = PSFL(rounds=rounds, participants=clients, width=clients, length=1, sampler="uniform")
+    ends = dry(algorithm, fleet, seed=seed, ledger=Ledger(keep=False)).times
+    alpha = np.diff(ends, prepend=0.0) if alone else np.array([links.alpha[r] for r in range(rounds)])
     return Simulated(draws, alpha, ends[-1] / rounds)

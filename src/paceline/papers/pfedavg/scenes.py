@@ -1,4 +1,4 @@
-"""P-FedAvg (ToN 2022): where its trained experiments take place, and how their curves are compared and drawn.
+"""P-FedAvg (ToN 2022): where its trained experiments take place, and how long their rounds take.
 
 Rounds are synchronous, so what is learned does not depend on how long anything takes: models are trained once, with
 free links, and the time of every round comes from a dry run of the same settings in the network that is asked about.
@@ -6,23 +6,20 @@ free links, and the time of every round comes from a dry run of the same setting
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from paceline.errors import SettingError, nearest
+from paceline.papers.claims import first_round, late
+from paceline.papers.grid import Scene, Words, choose
 from paceline.papers.pfedavg.iterations import LIKE_RECORDINGS, SPEED_SIGMA, recordings
-from paceline.papers.pictures import new_figure, plain
 from paceline.papers.result import Request, Row
-from paceline.papers.trials import Column, Finished, Laboratory, Trial
+from paceline.papers.trials import Column, Finished, Laboratory
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
 from paceline.runs.problem import is_here
 from paceline.runs.settings import ExecutorSettings, make_settings
-from paceline.runs.until import Until
-from paceline.statistics import Interval, mean_interval
 
 COMMON = (
     "local.steps=20",
@@ -46,88 +43,25 @@ MEASURES = {"average": "accuracy", "servers": "accuracy_servers"}
 """The paper does not say which model it evaluates (PF-E9): the servers' average, and the mean of their accuracies."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scene:
-    """A dataset and how it is learned."""
-
-    data: str
-    overrides: tuple[str, ...]
-    rates: tuple[float, ...]
-    """Initial rates to choose from; the paper states none."""
-    rounds: int
-    every: int = 1
-    target: float = 0.8
-    sorted_target: float = 0.5
-    """The same where every server has two classes of its own."""
-    milliseconds: float = 2.38
-    """Of an SGD step (Table IV)."""
-    timed: tuple[str, ...] = ()
-    """Settings for the dry runs that times come from: the paper's model, where a smaller one is trained."""
-
-    def trial(self, case: str, method: str, seed: int, *more: str, rounds: int | None = None) -> Trial:
-        """One run."""
-        return Trial(
-            case=f"{self.data}-{case}",
-            method=method,
-            rate=self.rates[0],
-            seed=seed,
-            overrides=(
-                f"dataset={self.data}",
-                *COMMON,
-                *self.overrides,
-                *more,
-                f"rounds={rounds or self.rounds}",
-                f"every={self.every}",
-            ),
-            until=Until(),
-        )
+def _scene(
+    data: str, words: str, rates: tuple[float, ...], rounds: int, targets: tuple[float, float], every: int = 1
+) -> Scene:
+    """Targets are of the paper's split, and of ``SORTED``; the paper states no initial rates."""
+    given = (f"dataset={data}", *COMMON, *words.split())
+    return Scene(name=data, words=given, rates=rates, rounds=rounds, every=every, targets=targets)
 
 
+EASY, FEW, MORE = (0.8, 0.5), (0.01, 0.03, 0.1), (0.03, 0.1, 0.3)
 PAPER = {
-    "mnist": Scene(
-        data="mnist",
-        overrides=("clients=1000", "partition=powerlaw:1.5,2", "model=mlp:512"),
-        rates=(0.03, 0.1, 0.3),
-        rounds=100,
-    ),
-    "cifar10": Scene(
-        data="cifar10",
-        overrides=("clients=200", "partition=pathological:2", "model=cnn2-pfedavg"),
-        rates=(0.01, 0.03, 0.1),
-        rounds=100,
-        every=5,
-        target=0.5,
-        sorted_target=0.3,
-        milliseconds=23.25,
-    ),
-    "femnist": Scene(
-        data="femnist",
-        overrides=("clients=355", "partition=natural", "model=cnn1-pfedavg"),
-        rates=(0.01, 0.03, 0.1),
-        rounds=200,
-        every=5,
-        target=0.6,
-        sorted_target=0.3,
-        milliseconds=4.99,
-    ),
+    "mnist": _scene("mnist", "clients=1000 partition=powerlaw:1.5,2 model=mlp:512", MORE, 100, EASY),
+    "cifar10": _scene("cifar10", "clients=200 partition=pathological:2 model=cnn2-pfedavg", FEW, 100, (0.5, 0.3), 5),
+    "femnist": _scene("femnist", "clients=355 partition=natural model=cnn1-pfedavg", FEW, 200, (0.6, 0.3), 5),
 }
 """As in the paper. MNIST in sizes that follow a power law (PF-E11); of FEMNIST's 3,550 writers ten are one client,
 because DPSGD keeps a model for each, 94 GB of them."""
 SMALL = {
-    "mnist": Scene(
-        data="mnist",
-        overrides=("clients=108", "partition=powerlaw:1.5,2", "model=mlp:32"),
-        rates=(0.1,),
-        rounds=20,
-        timed=("model=mlp:512",),
-    ),
-    "digits": Scene(
-        data="digits",
-        overrides=("clients=54", "partition=pathological:2", "model=mlp:64"),
-        rates=(0.3,),
-        rounds=20,
-        timed=("model=mlp:5427",),  # as many weights as the paper's MLP
-    ),
+    "mnist": _scene("mnist", "clients=108 partition=powerlaw:1.5,2 model=mlp:32", (0.1,), 20, EASY),
+    "digits": _scene("digits", "clients=54 partition=pathological:2 model=mlp:64", (0.3,), 20, EASY),
 }
 """For two cores; the rates were searched for in the same way, among 0.03, 0.1 and 0.3."""
 SORTED = ("clients=18", "partition=dominant:1", "p-fedavg.participants=2", "p-fedavg.layout=blocks")
@@ -138,58 +72,50 @@ classes, and servers differ by chance only."""
 def scenes(request: Request, names: Sequence[str]) -> list[Scene]:
     """The datasets of a figure that are here; at the small scale one, digits where MNIST is not."""
     if request.scale == "small":
-        known, default = dict(SMALL), ["mnist" if is_here("mnist") else "digits"]
-    else:
-        known = {name: PAPER[name] for name in names}
-        default = [name for name in names if is_here(name)]
-    if request.data is not None and request.data not in known:
-        raise SettingError(f"--data is {request.data!r}; {nearest(request.data, known)}")
-    wanted = [request.data] if request.data else default
-    if not wanted:
-        raise SettingError(f"none of {', '.join(known)} is here; `paceline data` says how to get them")
-    return [known[name] for name in wanted]
+        return choose(request, SMALL, ["mnist" if is_here("mnist") else "digits"])
+    return choose(request, {name: PAPER[name] for name in names})
 
 
 def tuned(laboratory: Laboratory, wanted: Sequence[Scene]) -> tuple[list[Scene], list[Row]]:
     """Every scene with the one initial rate, for all methods, that served FedAvg best; and rows that say so."""
-    trials = [
-        replace(scene.trial("rate", "fedavg", SEARCH_SEED, rounds=max(1, scene.rounds // 2)), rate=rate)
-        for scene in wanted
-        if len(scene.rates) > 1
-        for rate in scene.rates
-    ]
-    found = laboratory.carry_out(trials) if trials else []
+    found = laboratory.carry_out(
+        [
+            scene.trial("rate", "fedavg", SEARCH_SEED, f"rounds={max(1, scene.rounds // 2)}", rate=rate)
+            for scene in wanted
+            if len(scene.rates) > 1
+            for rate in scene.rates
+        ]
+    )
     chosen, rows = [], []
     for scene in wanted:
-        runs = {run.trial.rate: late(run.accuracy) for run in found if run.trial.case == f"{scene.data}-rate"}
+        runs = {run.trial.rate: late(run.accuracy) for run in found if run.trial.case == f"{scene.name}-rate"}
         best = max(runs, key=lambda rate: runs[rate]) if runs else scene.rates[0]
         chosen.append(replace(scene, rates=(best,)))
         if runs:
             listed = ", ".join(f"{rate:g}: {100 * value:.1f} %" for rate, value in runs.items())
-            rows.append(
-                Row(f"{scene.data}: initial rate", None, best, "", None, f"by FedAvg on another seed: {listed}")
-            )
+            note = f"by FedAvg on another seed: {listed}"
+            rows.append(Row(f"{scene.name}: initial rate", None, best, "", None, note))
     return chosen, rows
 
 
 # -- time -----------------------------------------------------------------------------------------------------------
 
-
+MILLISECONDS = {"mnist": 2.38, "digits": 2.38, "cifar10": 23.25, "femnist": 4.99}
+"""Of an SGD step on the paper's GPU (Table IV)."""
+TIMED = {"mnist": ("model=mlp:512",), "digits": ("model=mlp:5427",)}
+"""Settings for the dry runs that times come from: the paper's model, or as many weights, whatever is trained."""
 SERVER_MBPS = 152
 """What a server's clients share, each way: the paper does not say, and this is what pfedavg-table5 fits to FedAvg's
 6190 ms for an iteration on MNIST, with fair sharing."""
 
 
-def network(
-    backbone: str, milliseconds: float = 2.38, method: str = "p-fedavg", *, recorded: bool = False
-) -> tuple[str, ...]:
+def network(scene: Scene, backbone: str, method: str = "p-fedavg", *, recorded: bool = False) -> Words:
     """Settings of time as in pfedavg-table5: clients' links are steady, with the mean and spread of 4G recordings.
 
-    Or they are the recordings themselves, silences included. ``milliseconds`` are those of an SGD step on the paper's
-    GPU (Table IV); clients are faster and slower than that.
+    Or they are the recordings themselves, silences included. Clients are faster and slower than the paper's GPU.
     """
     law = f"lognormal,{LIKE_RECORDINGS.median:.4g},{LIKE_RECORDINGS.sigma:g}"
-    visit = (10 if method == "hierfavg" else 20) * milliseconds / 1000
+    visit = (10 if method == "hierfavg" else 20) * MILLISECONDS[scene.name] / 1000
     return (
         f"fleet.links=trace:{recordings()},same" if recorded else f"fleet.links=rate:{law}/{law}",
         "fleet.sharing=fair",
@@ -200,11 +126,11 @@ def network(
     )
 
 
-def round_times(trials: Sequence[Trial], *more: str, rounds: int) -> list[Column]:
-    """The virtual second at which each of so many rounds is over, of every trial, from dry runs."""
+def round_times(scene: Scene, trained: Sequence[Finished], here: Words, rounds: int) -> list[Column]:
+    """The virtual second at which each of so many rounds is over in a network, for every run, from dry runs."""
     runs = []
-    for trial in trials:
-        words = [*trial.overrides, f"local.lr={trial.rate}", f"seed={trial.seed}", *more]
+    for trial in (run.trial for run in trained):
+        words = [*trial.overrides, f"local.lr={trial.rate}", f"seed={trial.seed}", *TIMED.get(scene.name, ()), *here]
         settings = make_settings(trial.method, [*words, f"rounds={rounds}", "every=1"])
         runs.append(make_run(settings, dry=True, keep_spans=False))
     drive(runs, make_executor(ExecutorSettings(device="cpu", threads=1)))
@@ -214,97 +140,10 @@ def round_times(trials: Sequence[Trial], *more: str, rounds: int) -> list[Column
     return [np.array([row["time"] for row in run.rows], float) for run in runs]
 
 
-# -- curves ---------------------------------------------------------------------------------------------------------
-
-
-def late(values: Column) -> float:
-    """The mean of the last tenth of the measurements, since single rounds scatter; below all where there is none."""
-    return float(values[-max(1, len(values) // 10) :].mean()) if len(values) else -1.0
-
-
-def whole(values: Column) -> float:
-    """The mean over all measurements: the larger, the faster the convergence."""
-    return float(values.mean()) if len(values) else -1.0
-
-
-def first_round(run: Finished, measure: str, target: float) -> int | None:
-    """The first measured round at which a target is met."""
-    if measure not in run.columns:
-        return None
-    met = np.flatnonzero(run.columns[measure] >= target)
-    return int(run.columns["round"][met[0]]) if len(met) else None
-
-
 def arrivals(timed: Sequence[tuple[Finished, Column]], measure: str, target: float) -> dict[int, float]:
     """Seconds to a target by seed, of those that met it; ``timed`` has each round's end."""
-    rounds = {run.trial.seed: (first_round(run, measure, target), clock) for run, clock in timed}
-    return {seed: float(clock[found - 1]) for seed, (found, clock) in rounds.items() if found is not None}
-
-
-def by_seed(runs: Sequence[Finished], measure: str, figure: Any) -> dict[int, float]:
-    """A figure of each seed's curve, in percent; runs that diverged have none."""
-    good = [run for run in runs if run.status == "done" and measure in run.columns]
-    return {run.trial.seed: 100 * figure(run.columns[measure]) for run in good}
-
-
-def of_case(found: Sequence[Finished], case: str, method: str = "p-fedavg") -> list[Finished]:
-    """The runs of a case."""
-    return [run for run in found if (run.trial.case, run.trial.method) == (case, method)]
-
-
-def gap(one: Mapping[int, float], other: Mapping[int, float]) -> Interval:
-    """The mean difference over the seeds that both have."""
-    return mean_interval([one[seed] - other[seed] for seed in sorted(set(one) & set(other))])
-
-
-def above(interval: Interval, level: float = 0.0) -> bool | None:
-    """Whether a value lies above a level; None where its interval does not tell."""
-    if interval.low > level:
-        return True
-    return False if interval.high < level else None
-
-
-def all_of(verdicts: Iterable[bool | None]) -> bool | None:
-    """One contradiction refutes; one doubt leaves it open."""
-    known = list(verdicts)
-    if False in known:
-        return False
-    return None if None in known else True
-
-
-Lines = Sequence[tuple[Column, Column]]
-
-
-def lines(runs: Sequence[Finished], measure: str) -> Lines:
-    """Rounds and a measure of every run that has it."""
-    return [(run.columns["round"], run.columns[measure]) for run in runs if measure in run.columns]
-
-
-def draw_lines(panels: Mapping[str, Mapping[str, Lines]], title: str, xlabel: str) -> Any:
-    """A panel per case, two in a row, a colour per line: its seeds thin, their mean thick while all of them last."""
-    across, down = min(2, len(panels)), -(-len(panels) // 2)
-    figure = new_figure((max(5.0 * across, 6.0), 3.6 * down + 0.4), title)
-    axes = list(figure.subplots(down, across, squeeze=False).flat)
-    for ax, (case, named) in zip(axes, panels.items(), strict=False):
-        for place, (label, seeds) in enumerate(named.items()):
-            _draw_line(ax, seeds, f"C{place}", label)
-        ax.set_title(case, loc="left", fontsize=10)
-        ax.set(xlabel=xlabel, ylabel="test accuracy / %")
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.legend(frameon=False, loc="lower right", fontsize=8)
-        plain(ax)
-    for ax in axes[len(panels) :]:
-        ax.set_visible(False)
-    return figure
-
-
-def _draw_line(ax: Any, seeds: Lines, color: str, label: str) -> None:
-    for x, y in seeds:
-        ax.plot(x, 100 * y, color=color, linewidth=0.5, alpha=0.4)
-    if seeds:
-        grid = np.linspace(max(x[0] for x, _ in seeds), min(x[-1] for x, _ in seeds), 200)
-        middle = np.mean([np.interp(grid, x, y) for x, y in seeds], axis=0)
-        ax.plot(grid, 100 * middle, color=color, linewidth=1.6, label=label)
+    rounds = {run.trial.seed: (first_round(run, target, measure), clock) for run, clock in timed}
+    return {seed: float(clock[int(found) - 1]) for seed, (found, clock) in rounds.items() if np.isfinite(found)}
 
 
 NOTE = (

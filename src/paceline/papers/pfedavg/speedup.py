@@ -1,12 +1,12 @@
 """P-FedAvg (ToN 2022), Figure 2: the speed-up of parallel servers, by formula and through the scheduler.
 
-``pfedavg_rounds`` says what is simulated; here it is set beside the formula.
+``rounds`` says what is simulated; here it is set beside the formula.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,10 +91,15 @@ class Speedups:
         ]
 
 
+def points(beta: Sequence[float]) -> list[Point]:
+    """Those over the number of clients, and those over β."""
+    over_clients = [Point(clients, steps) for steps in STEPS for clients in CLIENTS]
+    return over_clients + [Point(CLIENTS[-1], steps, one) for steps in (1, 20) for one in beta]
+
+
 def simulated_points() -> list[Point]:
     """Those of the figure that are simulated."""
-    over_clients = [Point(clients, steps) for steps in STEPS for clients in CLIENTS]
-    return over_clients + [Point(CLIENTS[-1], steps, beta) for steps in (1, 20) for beta in SIMULATED_BETA]
+    return points(SIMULATED_BETA)
 
 
 def compare(point: Point, seeds: int) -> Speedups:
@@ -107,14 +112,10 @@ def fig2(request: Request) -> Reproduction:
     """PF-T6: the speed-up of 5 servers over one, over the number of clients and over β."""
     over_clients = {E: [speedup(K, E, 1, RING) for K in CLIENTS] for E in STEPS}
     over_beta = {E: [speedup(CLIENTS[-1], E, beta, RING) for beta in BETA] for E in (1, 20)}
-    points = [Point(K, E) for E in STEPS for K in CLIENTS]
-    points += [Point(CLIENTS[-1], E, beta) for E in (1, 20) for beta in BETA[1:]]
-    rows = [Row(p.name, None, speedup(p.clients, p.steps, p.beta, RING), "times") for p in points]
+    rows = [Row(p.name, None, speedup(p.clients, p.steps, p.beta, RING), "times") for p in points(BETA[1:])]
     rows += _shape(over_clients, over_beta)
     found = [compare(point, request.seeds) for point in simulated_points()]
-    for one in found:
-        rows += one.rows()
-    rows.append(_scheduled(found))
+    rows += [*(row for one in found for row in one.rows()), _scheduled(found)]
     return Reproduction(rows=rows, note=_note(3 * len(found)), figure=lambda: _draw(over_clients, over_beta, found))
 
 
@@ -137,6 +138,7 @@ def _shape(over_clients: Mapping[int, list[float]], over_beta: Mapping[int, list
     """What the text says of the curves."""
     rises = all(np.all(np.diff(values) > 0) for values in over_clients.values())
     falls = all(np.all(np.diff(values) < 0) for values in over_beta.values())
+    limit = SERVERS / harmonic(SERVERS)
     by_steps = bool(np.all(np.diff(np.array(list(over_clients.values())), axis=0) < 0))
     note = (
         "PF-11: the text's factor K / max K_i ignores that the slowest of M servers sets the pace, so M / H_M is the"
@@ -146,9 +148,7 @@ def _shape(over_clients: Mapping[int, list[float]], over_beta: Mapping[int, list
         claimed("over the number of clients K", "rises", "rises" if rises else "does not rise", rises),
         claimed("over β", "falls", "falls" if falls else "does not fall", falls),
         claimed("over local steps E", "falls", "falls" if by_steps else "does not fall", by_steps),
-        compared(
-            "limit for many clients", SERVERS, SERVERS / harmonic(SERVERS), within=0.01, unit="times", note=note
-        ),
+        compared("limit for many clients", SERVERS, limit, within=0.01, unit="times", note=note),
     ]
 
 
@@ -161,6 +161,10 @@ def _scheduled(found: list[Speedups]) -> Row:
     return claimed("simulated: rounds", "Definition 5.1's", f"within {off:.1g}, relative", off <= SAME, note)
 
 
+def _shown(point: Point, over_clients: bool) -> bool:
+    return point.beta == 1 if over_clients else point.clients == CLIENTS[-1]
+
+
 def _draw(
     over_clients: Mapping[int, list[float]], over_beta: Mapping[int, list[float]], found: list[Speedups]
 ) -> Any:
@@ -170,10 +174,7 @@ def _draw(
         for steps, values in lines.items():
             color = f"C{STEPS.index(steps)}"
             axes.plot(x, values, "-", color=color, label=f"E = {steps}")
-            mine = [one for one in found if one.point.steps == steps]
-            mine = [
-                one for one in mine if (one.point.beta == 1 if axes is left else one.point.clients == CLIENTS[-1])
-            ]
+            mine = [one for one in found if one.point.steps == steps and _shown(one.point, axes is left)]
             at = [one.point.clients if axes is left else one.point.beta for one in mine]
             axes.plot(at, [one.by_maxima for one in mine], "o", color=color, fillstyle="none")
             axes.plot(at, [one.neighbours_wait for one in mine], "+", color=color)

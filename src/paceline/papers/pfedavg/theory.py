@@ -1,6 +1,6 @@
 """P-FedAvg (ToN 2022) without training: consensus rates, Table III, and the rates of Figure 8.
 
-Everything is computed from graphs and mixing matrices of ``topology``; the paper's numbers are the constants below.
+Everything is computed from graphs and mixing matrices of ``topology``.
 """
 
 from __future__ import annotations
@@ -13,23 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.papers.pfedavg.printed import FIGURE_8, LINKS, ORDER, SERVERS, TOLERANCE, P
 from paceline.papers.pictures import new_figure, plain
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 from paceline.topology import Graph, make_mixing, parse_graph, random_graph
 
 Array = NDArray[np.float64]
 
-GRAPHS = {
-    "complete": "complete:9",
-    "torus": "torus:3x3",
-    "tree": "tree:9",
-    "ring": "ring:9",
-    "barbell": "barbell:3,3",
-}
+GRAPHS = {"complete": "complete:9", "torus": "torus:3x3", "tree": "tree:9", "ring": "ring:9",
+          "barbell": "barbell:3,3"}  # fmt: skip
 """The five topologies of 9 servers; the tree is the binary heap (PF-E2)."""
-PAPER_P = {"complete": 1.0, "torus": 0.84, "tree": 0.12, "ring": 0.29, "barbell": 0.08}
-"""PF-T1, as printed."""
-SERVERS, CLIENTS = 9, 36
+CLIENTS = 36
 
 # -- consensus rates ----------------------------------------------------------------------------------------------
 
@@ -37,7 +31,10 @@ SERVERS, CLIENTS = 9, 36
 def rates(request: Request) -> Reproduction:
     """PF-T1: p of five topologies with the paper's weights, and what the best weights make of them (PF-8)."""
     graphs = {name: parse_graph(word) for name, word in GRAPHS.items()}
-    rows = [_printed_rate(name, make_mixing(graph, "metropolis").p) for name, graph in graphs.items()]
+    rows = []
+    for name, graph in graphs.items():
+        p, note = make_mixing(graph, "metropolis").p, TREE if name == "tree" else ""
+        rows.append(compared(f"{name}: p, Metropolis weights", P[name], p, within=0.005, note=note))
     for name, graph in graphs.items():
         best, signed = make_mixing(graph), make_mixing(graph, signed=True)
         rows.append(Row(f"{name}: p, optimal weights", None, best.p))
@@ -54,31 +51,16 @@ def rates(request: Request) -> Reproduction:
     return Reproduction(rows=rows, note=note)
 
 
-def _printed_rate(name: str, p: float) -> Row:
-    note = ""
-    if name == "tree":
-        note = (
-            "PF-E2: the paper does not say which tree of 9 servers; no usual one gives 0.12 with its weights. This is"
-            " the binary heap, whose largest degree is Table III's 3"
-        )
-    return compared(f"{name}: p, Metropolis weights", PAPER_P[name], p, within=0.005, note=note)
+TREE = (
+    "PF-E2: the paper does not say which tree of 9 servers; no usual one gives 0.12 with its weights. This is the"
+    " binary heap, whose largest degree is Table III's 3"
+)
 
 
 # -- Table III ------------------------------------------------------------------------------------------------------
 
 RATE_CLIENTS, RATE_SERVERS = 1.0, 2.0
 """b and B of Table III: models a second between a server and its clients, and through a server to its neighbours."""
-PAPER_LINKS: dict[str, tuple[int, int]] = {
-    "complete": (SERVERS - 1, SERVERS * (SERVERS - 1) // 2),
-    "torus": (4, 2 * SERVERS),
-    "tree": (3, SERVERS - 1),
-    "ring": (2, SERVERS),
-    "barbell": (3, 3 * 2 + 3 + 1),
-}
-"""Table III's terms for 9 servers: links of the busiest server, and links in all (m1 = m2 = 3 for the barbell)."""
-PAPER_TOLERANCE = {"complete": SERVERS - 1, "torus": 4, "tree": 1, "ring": 2, "barbell": 1}
-PAPER_ORDER = {"complete": 0, "torus": -1, "tree": -1, "ring": -2, "barbell": -3}
-"""The exponent of M in the order of p."""
 SIZES = {
     "complete": ("complete:60", "complete:120"),
     "torus": ("torus:10x10", "torus:20x20"),
@@ -124,17 +106,12 @@ def table3(request: Request) -> Reproduction:
     for name, word in GRAPHS.items():
         graph = parse_graph(word)
         peak, total, seconds = traffic(graph, CLIENTS)
-        busiest, links = PAPER_LINKS[name]
+        busiest, links = LINKS[name]
+        slowest = 2 * CLIENTS / (SERVERS * RATE_CLIENTS) + busiest / RATE_SERVERS
         rows += [
             compared(f"{name}: peak traffic", 2 * (CLIENTS / SERVERS + busiest), peak, within=0, unit="models"),
             compared(f"{name}: total traffic", 2 * (CLIENTS + links), total, within=0, unit="models"),
-            compared(
-                f"{name}: time, servers as bottleneck",
-                2 * CLIENTS / (SERVERS * RATE_CLIENTS) + busiest / RATE_SERVERS,
-                seconds,
-                within=1e-9,
-                unit="s",
-            ),
+            compared(f"{name}: time, servers as bottleneck", slowest, seconds, within=1e-9, unit="s"),
             *_tolerance(name, graph),
             _order(name),
         ]
@@ -148,13 +125,11 @@ def table3(request: Request) -> Reproduction:
 
 
 def _tolerance(name: str, graph: Graph) -> list[Row]:
-    printed = PAPER_TOLERANCE[name]
+    printed, lost = TOLERANCE[name], graph.disconnection_tolerance
     note = "PF-E5: the printed number is the edge connectivity; so many links, if the wrong ones, already disconnect"
     return [
         compared(f"{name}: edge connectivity", printed, graph.edge_connectivity, within=0, unit="links"),
-        compared(
-            f"{name}: links that may fail", printed, graph.disconnection_tolerance, within=0, unit="links", note=note
-        ),
+        compared(f"{name}: links that may fail", printed, lost, within=0, unit="links", note=note),
     ]
 
 
@@ -164,20 +139,20 @@ def order_of_rate(small: Graph, large: Graph) -> float:
     return math.log(ratio) / math.log(large.nodes / small.nodes)
 
 
+BARBELL = (
+    "1/M³ is the order of a random walk, which leaves a node by each of its links alike and is found where there are"
+    " most links; W is doubly stochastic, all nodes weigh the same, and p falls as 1/M² only"
+)
+
+
 def _order(name: str) -> Row:
     ours = order_of_rate(*(parse_graph(word) for word in SIZES[name]))
-    note = ""
-    if name == "barbell":
-        note = (
-            "1/M³ is the order of a random walk, which leaves a node by each of its links alike and is found where"
-            " there are most links; W is doubly stochastic, all nodes weigh the same, and p falls as 1/M² only"
-        )
-    return compared(f"{name}: exponent of M in p", PAPER_ORDER[name], ours, within=0.1, note=note)
+    note = BARBELL if name == "barbell" else ""
+    return compared(f"{name}: exponent of M in p", ORDER[name], ours, within=0.1, note=note)
 
 
 # -- Figure 8 -------------------------------------------------------------------------------------------------------
 
-PAPER_FIG8 = {"optimal": 0.4036, "uniform": 0.2418, "random": 0.0288}
 FIG8_WEIGHTS = {"optimal": "optimal", "uniform": "metropolis", "random": "random"}
 """Weights that are even among neighbours are not doubly stochastic; PF-7's come closest (PF-E4)."""
 FIG8_EDGES = 18
@@ -199,27 +174,23 @@ def fig8_rates(request: Request) -> Reproduction:
     rows: list[Row] = []
     for name, values in samples.items():
         low, middle, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
-        share = float(np.mean(values <= PAPER_FIG8[name]))
+        share = float(np.mean(values <= FIGURE_8[name]))
         note = (
             f"PF-E4: the paper's graph is unpublished, so its number is no target; {100 * share:.0f} % of our graphs"
             " have a p as low"
         )
         rows += [
-            Row(f"{name}: p, median", PAPER_FIG8[name], middle, note=note),
+            Row(f"{name}: p, median", FIGURE_8[name], middle, note=note),
             Row(f"{name}: p, 5 % quantile", None, low),
             Row(f"{name}: p, 95 % quantile", None, high),
         ]
     medians = {name: float(np.median(values)) for name, values in samples.items()}
     order = sorted(medians, key=lambda name: -medians[name])
-    best, even, chance = (samples[name] for name in PAPER_FIG8)
+    best, even, chance = (samples[name] for name in FIGURE_8)
+    first = best >= np.maximum(even, chance)
     rows += [
-        claimed("order of the medians", " > ".join(PAPER_FIG8), " > ".join(order), order == list(PAPER_FIG8)),
-        Row(
-            "graphs on which optimal weights are best",
-            None,
-            100 * float(np.mean(best >= np.maximum(even, chance))),
-            "%",
-        ),
+        claimed("order of the medians", " > ".join(FIGURE_8), " > ".join(order), order == list(FIGURE_8)),
+        Row("graphs on which optimal weights are best", None, 100 * float(np.mean(first)), "%"),
         Row("graphs in the paper's order", None, 100 * float(np.mean((best >= even) & (even > chance))), "%"),
     ]
     note = (
@@ -235,9 +206,8 @@ def _draw_rates(samples: dict[str, Array]) -> Any:
     axes = figure.subplots()
     axes.boxplot(list(samples.values()), whis=(5, 95), showfliers=False)
     axes.set_xticks(range(1, len(samples) + 1), list(samples))
-    axes.plot(
-        range(1, len(samples) + 1), [PAPER_FIG8[name] for name in samples], "x", color="C3", label="paper's graph"
-    )
+    printed = [FIGURE_8[name] for name in samples]
+    axes.plot(range(1, len(samples) + 1), printed, "x", color="C3", label="paper's graph")
     axes.set(ylabel="p", ylim=(0, 1))
     plain(axes)
     axes.legend(frameon=False)

@@ -1,12 +1,13 @@
 """P-FedAvg (ToN 2022), Tables II and V without training: traffic by the ledger, time per global iteration.
 
-The paper's numbers are the constants that begin with PAPER; of these one cell, FedAvg's for MNIST, flows into ours:
-the one capacity that the paper does not state is fitted to it (``pfedavg_iterations``).
+Of the paper's numbers one cell, FedAvg's for MNIST, flows into ours: the one capacity that the paper does not state
+is fitted to it (``iterations``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -15,10 +16,8 @@ from paceline.algorithms.pfedavg import PFedAvg
 from paceline.ledger import Ledger
 from paceline.papers.pfedavg.iterations import (
     ACTIVE,
-    DECENTRAL,
     FAIR,
     FEDAVG,
-    HIERARCHY,
     METHODS,
     OFDMA,
     PARALLEL,
@@ -28,21 +27,23 @@ from paceline.papers.pfedavg.iterations import (
     SPEED_SIGMA,
     TASKS,
     UPLOADS,
+    WORDS,
     Form,
     Method,
     Task,
     fit,
+    in_order,
     iterations,
     recordings,
 )
+from paceline.papers.pfedavg.printed import TABLE5
 from paceline.papers.pfedavg.theory import GRAPHS
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 from paceline.runs.dry import dry
 from paceline.runs.problem import make_space
-from paceline.statistics import mean_interval, ratio_interval
-from paceline.system import AlwaysOn, Constant, Fleet, FreeLinks, FreeServer, LawTimes
+from paceline.statistics import Interval, mean_interval, ratio_interval
+from paceline.system import FleetSettings
 from paceline.topology import Graph, parse_graph
-from paceline.worlds.problem import Problem
 
 # -- Table II -------------------------------------------------------------------------------------------------------
 
@@ -59,17 +60,9 @@ def formula(graph: Graph, load: Sequence[int]) -> tuple[int, int]:
 
 def counted(algorithm: Algorithm, clients: int) -> tuple[float, float]:
     """Total and peak traffic of a round by the ledger of a dry run, in models."""
-    fleet = Fleet(
-        size=clients,
-        compute=LawTimes(law=Constant(1.0), seed=0),
-        links=FreeLinks(),
-        availability=AlwaysOn(),
-        server=FreeServer(),
-    )
-    space = make_space("logistic", (3,), 2, "float32")
-    problem = Problem(space, "none", nominal=1)
-    totals = dry(algorithm, fleet, problem=problem, ledger=Ledger(keep=False)).totals
-    each = TRAFFIC_ROUNDS * space.nbytes
+    fleet = FleetSettings(times="constant:1")
+    totals = dry(algorithm, fleet, clients=clients, ledger=Ledger(keep=False)).totals
+    each = TRAFFIC_ROUNDS * make_space("logistic", (1,), 2, "float32").nbytes  # which is a dry run's model
     return totals.bytes / each, totals.busiest_bytes / each
 
 
@@ -105,20 +98,8 @@ def _traffic(name: str, wanted: tuple[int, int], found: tuple[float, float]) -> 
 
 # -- Table V --------------------------------------------------------------------------------------------------------
 
-PAPER_TABLE5 = {
-    "MNIST": (6190, 3672, 4657, 2137, 3023, 3146),
-    "FEMNIST": (90940, 40559, 57293, 37039, 39347, 54160),
-    "CIFAR-10": (31144, 16034, 21206, 11992, 14372, 14655),
-}
-"""Milliseconds per global iteration, in the order of METHODS."""
 NEAR_TWO = 1.6, 2.6
 """What "about twice as fast as FedAvg" means here; the paper's own ratios are 1.68 to 2.31."""
-WORDS = {
-    PF10: "server's share, then client's link",
-    UPLOADS: "the same, uploads only",
-    FAIR: "shared fairly side by side",
-    RECORDED: "as recorded, shared fairly",
-}
 RECORDED_SEEDS = 3
 """At most: recorded rates take long to simulate."""
 Found = Mapping[str, Mapping[str, list[float]]]
@@ -127,14 +108,12 @@ Found = Mapping[str, Mapping[str, list[float]]]
 
 def table5(request: Request) -> Reproduction:
     """PF-E10: the order of methods and how much faster P-FedAvg is; the cells are set beside ours."""
-    wanted = float(PAPER_TABLE5[TASKS[0].name][0])
+    wanted = float(TABLE5[TASKS[0].name][0])
     forms = [fit(kind, wanted, request.seeds) for kind in (PF10, FAIR)]
-    rows: list[Row] = []
-    for form in forms:
-        rows += _form_rows(form, measure(form, request.seeds))
-    rows += _beside_rows(fit(UPLOADS, wanted, request.seeds), request.seeds)
+    rows = [row for form in forms for row in _form_rows(form, request.seeds)]
+    rows += _form_rows(fit(UPLOADS, wanted, request.seeds), request.seeds, judged=False)
     if recordings() is not None:
-        rows += _beside_rows(Form(RECORDED, forms[1].mbps), min(request.seeds, RECORDED_SEEDS))
+        rows += _form_rows(Form(RECORDED, forms[1].mbps), min(request.seeds, RECORDED_SEEDS), judged=False)
     rows.append(_cell_row(request.seeds))
     return Reproduction(rows=rows, note=_note(forms, rows))
 
@@ -144,45 +123,35 @@ def measure(form: Form, seeds: int) -> Found:
     return {task.name: {method.name: iterations(task, method, form, seeds) for method in METHODS} for task in TASKS}
 
 
-def _form_rows(form: Form, found: Found) -> list[Row]:
-    """Cells, then what the paper claims of them."""
-    rows = [
-        _cell(f"{WORDS[form.kind]}: {task.name}, {method.name}", printed, found[task.name][method.name])
-        for task in TASKS
-        for method, printed in zip(METHODS, PAPER_TABLE5[task.name], strict=True)
-    ]
-    for task in TASKS:
-        for backbone in PARALLEL:
-            rows += _claims(f"{WORDS[form.kind]}: {task.name}, {backbone.title()}", task, backbone, found[task.name])
+def _form_rows(form: Form, seeds: int, *, judged: bool = True) -> list[Row]:
+    """Cells, then what the paper claims of them; of other assumptions order and quotient, compared with nothing."""
+    found, rows = measure(form, seeds), list[Row]()
+    for task in TASKS if judged else ():
+        for method, printed in zip(METHODS, TABLE5[task.name], strict=True):
+            cell = mean_interval(found[task.name][method.name])
+            name, note = f"{WORDS[form.kind]}: {task.name}, {method.name}", f"not compared (PF-E10); {cell}"
+            rows.append(Row(name, float(printed), cell.value, "ms", None, note))
+    for task, backbone in product(TASKS, PARALLEL):
+        mine, methods = found[task.name], in_order(backbone)
+        name, said = f"{WORDS[form.kind]}: {task.name}, {backbone.title()}", _said(methods)
+        order = ordered(methods, mine)
+        ratio = ratio_interval(mine[FEDAVG.name], mine[methods[1].name])
+        cells = ", ".join(f"{np.mean(mine[method.name]):.0f}" for method in methods)
+        note = f"b = {form.mbps:.0f} Mbit/s; {cells} ms in the paper's order"
+        beside = Row(f"{name}: order", said, order, note=note)
+        rows += [
+            claimed(f"{name}: order", said, order, order == said) if judged else beside,
+            _quotient_row(f"{name}: FedAvg over P-FedAvg", task, methods[1], ratio, judged),
+        ]
     return rows
 
 
-def _cell(name: str, printed: float, values: list[float]) -> Row:
-    interval = mean_interval(values)
-    return Row(name, float(printed), interval.value, "ms", None, f"not compared (PF-E10); {interval}")
-
-
-def _claims(name: str, task: Task, backbone: str, found: Mapping[str, list[float]]) -> list[Row]:
-    methods = in_order(backbone)
-    fedavg, parallel = (dict(zip(METHODS, PAPER_TABLE5[task.name], strict=True))[m] for m in (FEDAVG, methods[1]))
-    ratio = ratio_interval(found[FEDAVG.name], found[methods[1].name])
-    low, high = NEAR_TWO
-    return [
-        claimed(f"{name}: order", _said(methods), ordered(methods, found), ordered(methods, found) == _said(methods)),
-        Row(
-            f"{name}: FedAvg over P-FedAvg",
-            fedavg / parallel,
-            ratio.value,
-            "times",
-            low <= ratio.value <= high,
-            f"ok: between {low} and {high}; {ratio}",
-        ),
-    ]
-
-
-def in_order(backbone: str) -> tuple[Method, ...]:
-    """The methods in the paper's order, fastest first."""
-    return DECENTRAL, PARALLEL[backbone], HIERARCHY[backbone], FEDAVG
+def _quotient_row(name: str, task: Task, parallel: Method, ratio: Interval, judged: bool) -> Row:
+    if not judged:
+        return Row(name, None, ratio.value, "times", None, str(ratio))
+    printed, (low, high) = dict(zip(METHODS, TABLE5[task.name], strict=True)), NEAR_TWO
+    note = f"ok: between {low} and {high}; {ratio}"
+    return Row(name, printed[FEDAVG] / printed[parallel], ratio.value, "times", low <= ratio.value <= high, note)
 
 
 def ordered(methods: Sequence[Method], found: Mapping[str, list[float]]) -> str:
@@ -192,23 +161,6 @@ def ordered(methods: Sequence[Method], found: Mapping[str, list[float]]) -> str:
 
 def _said(methods: Sequence[Method]) -> str:
     return " < ".join(method.name.partition(",")[0] for method in methods)
-
-
-def _beside_rows(form: Form, seeds: int) -> list[Row]:
-    """Order and quotient under other assumptions, which nothing is compared with."""
-    found, rows = measure(form, seeds), list[Row]()
-    for task in TASKS:
-        mine = found[task.name]
-        for backbone in PARALLEL:
-            name, methods = f"{WORDS[form.kind]}: {task.name}, {backbone.title()}", in_order(backbone)
-            ratio = ratio_interval(mine[FEDAVG.name], mine[methods[1].name])
-            cells = ", ".join(f"{np.mean(mine[method.name]):.0f}" for method in methods)
-            note = f"b = {form.mbps:.0f} Mbit/s; {cells} ms in the paper's order"
-            rows += [
-                Row(f"{name}: order", _said(methods), ordered(methods, mine), note=note),
-                Row(f"{name}: FedAvg over P-FedAvg", None, ratio.value, "times", None, str(ratio)),
-            ]
-    return rows
 
 
 def _cell_row(seeds: int) -> Row:
@@ -230,8 +182,8 @@ def _note(forms: Sequence[Form], rows: Sequence[Row]) -> str:
     silences = (
         " With recordings as they are, silences of single clients rule, most for small models." if there else ""
     )
-    hierarchy = "/".join(f"{PAPER_TABLE5[task.name][1] / PAPER_TABLE5[task.name][4]:.2f}" for task in TASKS)
-    per_mbit = "/".join(f"{PAPER_TABLE5[task.name][0] / 1000 / task.mbit:.2f}" for task in TASKS)
+    hierarchy = "/".join(f"{TABLE5[task.name][1] / TABLE5[task.name][4]:.2f}" for task in TASKS)
+    per_mbit = "/".join(f"{TABLE5[task.name][0] / 1000 / task.mbit:.2f}" for task in TASKS)
     return (
         "PF-E10: the cells cannot be had exactly, since neither which recordings clients rode nor their speeds nor"
         " how servers share are published, and the differences between Exodus and Geant do not follow from PF-10."

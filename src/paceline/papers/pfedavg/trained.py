@@ -8,32 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from paceline.papers.pfedavg.scenes import (
-    MEASURES,
-    NOTE,
-    SORTED,
-    Scene,
-    above,
-    all_of,
-    by_seed,
-    draw_lines,
-    first_round,
-    gap,
-    lines,
-    of_case,
-    scenes,
-    tuned,
-    whole,
-)
-from paceline.papers.pfedavg.theory import FIG8_EDGES, FIG8_WEIGHTS, GRAPHS, PAPER_FIG8, PAPER_P, SERVERS
+from paceline.papers.claims import Runs, ahead, all_of, by_seed, first_round, percent, shown, whole
+from paceline.papers.grid import Grid, Scene, Variant, by_variant
+from paceline.papers.pfedavg.printed import FIGURE_8, SERVERS, P
+from paceline.papers.pfedavg.scenes import MEASURES, NOTE, SORTED, scenes, tuned
+from paceline.papers.pfedavg.theory import FIG8_EDGES, FIG8_WEIGHTS, GRAPHS
+from paceline.papers.pictures import draw_lines, lines
 from paceline.papers.result import Reproduction, Request, Row
-from paceline.papers.trials import Finished, Laboratory, computed
+from paceline.papers.trials import Finished, Laboratory, trained
 from paceline.seeds import stream
 from paceline.statistics import mean_interval
 from paceline.topology import Graph, Mixing, make_mixing, parse_graph, random_graph
@@ -43,12 +31,12 @@ ORDER = ("complete", "torus", "ring", "tree", "barbell")
 
 
 @dataclass(frozen=True)
-class Variant:
-    """One topology or one weighting."""
+class Overlay:
+    """One topology or one weighting of nine servers."""
 
     name: str
-    word: str
-    """The topology as a setting."""
+    topology: str
+    """As a setting."""
     graph: Graph
     weights: str = "metropolis"
     moves: bool = True
@@ -59,17 +47,18 @@ class Variant:
         """Its mixing matrix."""
         return make_mixing(self.graph, self.weights)
 
-    def overrides(self) -> tuple[str, ...]:
+    def words(self) -> tuple[str, ...]:
         """Its settings."""
-        return f"p-fedavg.topology={self.word}", f"p-fedavg.weights={self.weights}"
+        return f"p-fedavg.topology={self.topology}", f"p-fedavg.weights={self.weights}"
 
-    def placed(self, folder: Path, seed: int) -> tuple[str, ...]:
-        """Its settings with the servers at other places of the graph for every seed, lest a place favour a graph."""
+    def sorted(self, folder: Path, seed: int) -> tuple[str, ...]:
+        """With servers that differ, at other places of the graph for every seed, lest a place favour a graph."""
         if not self.moves:
-            return self.overrides()
+            return (*SORTED, *self.words())
         place = stream(seed, "p-fedavg", "placement").permutation(self.graph.nodes).tolist()
         moved = Graph.of(self.graph.nodes, ((place[i], place[j]) for i, j in self.graph.edges))
-        return f"p-fedavg.topology={write_graph(moved, folder / f'{self.name}-{seed}.txt')}", self.overrides()[1]
+        file = write_graph(moved, folder / f"{self.name}-{seed}.txt")
+        return (*SORTED, f"p-fedavg.topology={file}", f"p-fedavg.weights={self.weights}")
 
 
 def write_graph(graph: Graph, file: Path) -> Path:
@@ -88,26 +77,25 @@ def lasting_disagreement(mixing: Mixing) -> float:
     return round(float(np.sum(inner / (1 - inner)) / len(mixing.matrix)), 12)  # 0 for the complete graph
 
 
-def topologies() -> list[Variant]:
+def topologies() -> list[Overlay]:
     """The five, with the paper's weights."""
-    return [Variant(name, GRAPHS[name], parse_graph(GRAPHS[name])) for name in ORDER]
+    return [Overlay(name, GRAPHS[name], parse_graph(GRAPHS[name])) for name in ORDER]
 
 
-def fig4(request: Request) -> Reproduction:
+@trained
+def fig4(request: Request, laboratory: Laboratory) -> Reproduction:
     """PF-T2: convergence per round on five topologies is ordered by p."""
-    with Laboratory(request) as laboratory:
-        return _ordered(request, laboratory, topologies(), "P-FedAvg, Figure 4: five topologies")
+    return _ordered(request, laboratory, topologies(), "P-FedAvg, Figure 4: five topologies", P, ORDER_NOTE)
 
 
-def fig8(request: Request) -> Reproduction:
+@trained
+def fig8(request: Request, laboratory: Laboratory) -> Reproduction:
     """PF-T5: convergence per round with three weightings of one random graph is ordered by p."""
     graph = likely_graph()
-    with Laboratory(request) as laboratory:
-        file = write_graph(graph, laboratory.root / "graph.txt")
-        variants = [Variant(name, str(file), graph, rule, moves=False) for name, rule in FIG8_WEIGHTS.items()]
-        return _ordered(
-            request, laboratory, variants, "P-FedAvg, Figure 8: three weightings", printed=PAPER_FIG8, note=FIG8_NOTE
-        )
+    file = write_graph(graph, laboratory.root / "graph.txt")
+    overlays = [Overlay(name, str(file), graph, rule, moves=False) for name, rule in FIG8_WEIGHTS.items()]
+    title = "P-FedAvg, Figure 8: three weightings"
+    return _ordered(request, laboratory, overlays, title, FIGURE_8, f"{ORDER_NOTE}{FIG8_NOTE}")
 
 
 @lru_cache(maxsize=1)
@@ -115,7 +103,7 @@ def likely_graph(graphs: int = 200) -> Graph:
     """The one among random graphs of 9 servers and 18 links whose three p are nearest to the printed ones (PF-E4)."""
 
     def distance(graph: Graph) -> float:
-        return max(abs(make_mixing(graph, rule).p - PAPER_FIG8[name]) for name, rule in FIG8_WEIGHTS.items())
+        return max(abs(make_mixing(graph, rule).p - FIGURE_8[name]) for name, rule in FIG8_WEIGHTS.items())
 
     return min((random_graph(SERVERS, 0.5, seed, edges=FIG8_EDGES) for seed in range(graphs)), key=distance)
 
@@ -123,96 +111,67 @@ def likely_graph(graphs: int = 200) -> Graph:
 def _ordered(
     request: Request,
     laboratory: Laboratory,
-    variants: Sequence[Variant],
+    overlays: Sequence[Overlay],
     title: str,
-    printed: Mapping[str, float] | None = None,
-    note: str = "",
+    printed: Mapping[str, float],
+    note: str,
 ) -> Reproduction:
-    """All variants in the paper's split and in ours; rows by dataset, split and evaluated model."""
+    """All overlays in the paper's split and in ours; rows by dataset, split and evaluated model."""
     chosen, rows = tuned(laboratory, scenes(request, ("mnist", "cifar10")))
-    found = train_variants(laboratory, chosen, variants, request.seeds)
-    for one in variants:
-        paper = PAPER_P[one.name] if printed is None else printed[one.name]
+    found = train(laboratory, chosen, overlays, request.seeds, ("paper", "sorted"))
+    for one in overlays:
         rows += [
-            Row(f"{one.name}: p", paper, one.mixing.p),
+            Row(f"{one.name}: p", printed[one.name], one.mixing.p),
             Row(f"{one.name}: lasting disagreement", None, lasting_disagreement(one.mixing)),
         ]
-    together = sorted(variants, key=lambda one: lasting_disagreement(one.mixing))
+    together = sorted(overlays, key=lambda one: lasting_disagreement(one.mixing))
     otherwise = f"by lasting disagreement: {' > '.join(one.name for one in together)}"
     panels = {}
     for scene in chosen:
-        for split, target in (("paper", scene.target), ("sorted", scene.sorted_target)):
-            runs = {one.name: of_case(found, f"{scene.data}-{split}-{one.name}") for one in variants}
+        for split, target in zip(("paper", "sorted"), scene.targets, strict=True):
+            runs = {one.name: found[scene.name][f"{split}-{one.name}"] for one in overlays}
             for what, measure in MEASURES.items():
-                where = f"{scene.data}, {split}, {what}"
+                where = f"{scene.name}, {split}, {what}"
                 rows += order_rows(where, runs, measure, target, otherwise)
                 panels[where] = {
-                    f"{one.name}, p = {one.mixing.p:.2f}": lines(runs[one.name], measure) for one in variants
+                    f"{one.name}, p = {one.mixing.p:.2f}": lines(runs[one.name], measure) for one in overlays
                 }
-    return computed(
-        laboratory.calls(),
-        rows=rows,
-        note=f"{ORDER_NOTE}{note}{NOTE}",
-        figure=lambda: draw_lines(panels, title, "round"),
-    )
+    return Reproduction(rows=rows, note=f"{note}{NOTE}", figure=lambda: draw_lines(panels, title))
 
 
-def train_variants(
-    laboratory: Laboratory,
-    chosen: Sequence[Scene],
-    variants: Sequence[Variant],
-    seeds: int,
-    splits: Sequence[str] = ("paper", "sorted"),
-) -> list[Finished]:
-    """Every variant in every split, all together."""
+def train(
+    laboratory: Laboratory, chosen: Sequence[Scene], overlays: Sequence[Overlay], seeds: int, splits: Sequence[str]
+) -> dict[str, dict[str, list[Finished]]]:
+    """Every overlay in every split, all together; by scene, then by split and overlay."""
     folder = laboratory.root / "graphs"
-    return laboratory.carry_out(
-        [
-            scene.trial(f"{split}-{one.name}", "p-fedavg", seed, *more)
-            for scene in chosen
-            for one in variants
-            for seed in range(seeds)
-            for split, more in (
-                ("paper", one.overrides()),
-                ("sorted", (*SORTED, *one.placed(folder, seed))),
-            )
-            if split in splits
-        ]
-    )
+    known = {
+        "paper": [Variant(f"paper-{one.name}", words=one.words()) for one in overlays],
+        "sorted": [Variant(f"sorted-{one.name}", words=partial(one.sorted, folder)) for one in overlays],
+    }
+    variants = [one for split in splits for one in known[split]]
+    grid = Grid(scenes=chosen, methods=("p-fedavg",), variants=variants, seeds=seeds)
+    found = grid.carry_out(laboratory)
+    return {scene: by_variant(here) for scene, here in found.items()}
 
 
-def order_rows(
-    where: str, runs: Mapping[str, Sequence[Finished]], measure: str, target: float, note: str = ""
-) -> list[Row]:
-    """Mean accuracy over the rounds of each variant, the gaps between those next to each other, and the order."""
-    means = {name: by_seed(those, measure, whole) for name, those in runs.items()}
+def order_rows(where: str, runs: Runs, measure: str, target: float, note: str = "") -> list[Row]:
+    """Mean accuracy over the rounds of each overlay, the gaps between those next to each other, and the order."""
+    means = {name: by_seed(those, percent(whole, measure)) for name, those in runs.items()}
     rows = [
-        Row(
-            f"{where}: {name}",
-            None,
-            str(mean_interval([*values.values()])),
-            "%",
-            None,
-            _arrival(runs[name], measure, target),
-        )
+        Row(f"{where}: {name}", None, shown(values), "%", None, _arrival(runs[name], measure, target))
         for name, values in means.items()
     ]
     names = list(means)
-    gaps = {(one, other): gap(means[one], means[other]) for one, other in pairwise(names)}
-    rows += [
-        Row(f"{where}: {one} - {other}", "above 0", str(found), "points", above(found))
-        for (one, other), found in gaps.items()
-    ]
-    ends = gap(means[names[0]], means[names[-1]])
-    rows.append(Row(f"{where}: {names[0]} - {names[-1]}", "above 0", str(ends), "points", above(ends)))
+    gaps = [ahead(one, other).row(where, means) for one, other in pairwise(names)]
+    ends = ahead(names[0], names[-1]).row(where, means)
     order = sorted(names, key=lambda name: -np.mean([*means[name].values()]))
-    verdict = all_of(above(found) for found in gaps.values())
-    rows.append(Row(f"{where}: order", " > ".join(names), " > ".join(order), "", verdict, note))
-    return rows
+    verdict = all_of(row.ok for row in gaps)
+    overall = Row(f"{where}: order", " > ".join(names), " > ".join(order), "", verdict, note)
+    return [*rows, *gaps, ends, overall]
 
 
 def _arrival(runs: Sequence[Finished], measure: str, target: float) -> str:
-    rounds = [found for run in runs if (found := first_round(run, measure, target)) is not None]
+    rounds = [found for run in runs if np.isfinite(found := first_round(run, target, measure))]
     if not rounds:
         return f"{100 * target:g} % not reached"
     some = "" if len(rounds) == len(runs) else f", {len(rounds)} of {len(runs)} seeds"

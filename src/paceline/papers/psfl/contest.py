@@ -1,186 +1,155 @@
-"""PSFL (Zhou et al., INFOCOM 2025): is the structure that the warm-up chooses the best one?
-
-Every structure is trained at its own best rate. Rates are quarter decades, searched for with seeds of their own; each
-optimum lies inside its grid, which grows until it does. The seeds that are reported then run at that rate and its two
-neighbours. All runs are evaluated at about the same virtual times, and go on until the mean of several evaluations
-has reached the target, so that lucky ones can be told from others.
-"""
+"""PSFL (Zhou et al., INFOCOM 2025): is the structure that the warm-up chooses the best one?"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
-from paceline.papers.crossings import OVER, smooth_crossing
-from paceline.papers.psfl.contest_tables import contest_rows, draw_contest
-from paceline.papers.psfl.structures import setting
-from paceline.papers.result import Reproduction, Request
-from paceline.papers.trials import Finished, Laboratory, Trial, computed
-from paceline.runs.until import Until
+from paceline.algorithms.structure import Structure, bounded, choose_structure
+from paceline.papers.claims import ratio, shown
+from paceline.papers.crossings import OVER, Arrivals, arrivals, first_crossing, smooth_crossing
+from paceline.papers.pictures import new_figure, plain
+from paceline.papers.psfl.contestants import PARTICIPANTS, TUNING, Arena, Contestant, arena, choose, compete
+from paceline.papers.result import Reproduction, Request, Row
+from paceline.papers.trials import Finished, Laboratory, trained
+from paceline.statistics import Interval, ratio_interval
 
-PARTICIPANTS = 20
-TUNING = (100, 101)
-"""Seeds that rates are chosen with, and nothing else."""
-REACH = 2
-"""Rates on either side of the middle of a grid at first."""
-WIDEST = 9
-"""Rates of a grid that is not extended any more."""
-ROUND_SECONDS = {1: 6.0, 2: 7.4, 3: 9.8, 4: 12.3, 5: 14.7, 10: 26.9, 20: 49.7}
-"""Mean seconds of a round by length, of 20 participants with the discrete law: dry runs of three seeds."""
-USUAL = 2
-"""The length that warm-ups chose before; automatic runs train at its rate."""
+WAYS = {"smoothed": smooth_crossing, "first": first_crossing}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Arena:
-    """Where structures are compared."""
-
-    overrides: tuple[str, ...]
-    target: float
-    horizon: float
-    interval: float
-    """Virtual seconds between evaluations, as nearly as whole rounds allow."""
-    middles: Mapping[int, int]
-    """Lengths S, each with the middle of its first grid in quarter decades: -4 is a rate of 0.1."""
-
-    def every(self, S: int) -> int:
-        """Rounds between evaluations."""
-        return max(1, round(self.interval / ROUND_SECONDS[S]))
-
-    def trial(self, S: int, quarter: int, seed: int) -> Trial:
-        """One run of a given structure."""
-        structure = (f"psfl.length={S}", f"psfl.width={PARTICIPANTS // S}")
-        return self._trial(f"length-{S}", structure, S, quarter, seed)
-
-    def automatic(self, quarter: int, seed: int) -> Trial:
-        """One run that chooses its structure."""
-        return self._trial("automatic", (f"psfl.participants={PARTICIPANTS}",), USUAL, quarter, seed)
-
-    def _trial(self, case: str, words: tuple[str, ...], S: int, quarter: int, seed: int) -> Trial:
-        return Trial(
-            case=case,
-            method="psfl",
-            rate=rate(quarter),
-            seed=seed,
-            overrides=(*self.overrides, *words, "rounds=1000000", f"every={self.every(S)}"),
-            until=Until(accuracy=self.target, time=self.horizon, over=OVER),
-        )
+@trained
+def contest(request: Request, laboratory: Laboratory) -> Reproduction:
+    """Every structure, then the runs that choose for themselves."""
+    here = arena(request)
+    found = compete(laboratory, here, [*here.middles], request.seeds)
+    chosen = choose(laboratory, here, found, request.seeds)
+    rows = contest_rows(found, chosen, here.target)
+    return Reproduction(rows=rows, note=_note(here), figure=lambda: _draw(found, chosen, here.target))
 
 
-def rate(quarter: int) -> float:
-    """10^(quarter/4), to three digits."""
-    return float(f"{10 ** (quarter / 4):.3g}")
+def arrived(runs: Sequence[Finished], target: float, way: str = "smoothed") -> Arrivals:
+    """Where these runs reached the target."""
+    return arrivals(runs, partial(WAYS[way], level=target))
 
 
-def arena(request: Request) -> Arena:
-    """Digits on two cores, or CIFAR-10 as in the paper; targets are those of Table I's trained half."""
-    same = setting(request)
-    small = request.scale == "small"
-    return Arena(
-        overrides=same.overrides,
-        target=same.target,
-        horizon=same.horizon,
-        interval=14.0 if small else 50.0,
-        middles={1: -2, 2: -2, 4: -2} if small else {1: -4, 2: -4, 3: -5, 4: -5, 5: -5, 10: -6, 20: -7},
+def contest_rows(found: Sequence[Contestant], chosen: Sequence[Finished], target: float) -> list[Row]:
+    """By structure: rates and times, ratios to S = 1 with what the bound says; then the choice and its price."""
+    rows = [row for one in found for row in _time_rows(one, target)]
+    rows += _ratio_rows(found, bounds_of(chosen), target)
+    return [*rows, *_choice_rows(found, chosen, target)]
+
+
+def _time_rows(one: Contestant, target: float) -> list[Row]:
+    rows = []
+    for quarter, runs in one.reported.items():
+        what = f"{one.name}, rate {runs[0].trial.rate:g}" + (" (tuned)" if quarter == one.best else "")
+        for way in WAYS:
+            here = arrived(runs, target, way)
+            note = f"{len(here.crossings)} of {here.tried} seeds arrived"
+            if quarter == one.best and not one.inside:
+                note += "; the best rate is an end of the grid"
+            ours = shown(here.seconds, "not reached")
+            rows.append(Row(f"{what}: time to target, {way}", None, ours, "s", None, note))
+    return rows
+
+
+def bounds_of(chosen: Sequence[Finished]) -> list[Structure]:
+    """The bounds' best structure by each seed's warm-up, estimates included."""
+    structures = []
+    for one in chosen:
+        told = {key: value for note in one.notes for key, value in note.get("figures", {}).items()}
+        known = {"time_mean": told["time_mean"], "time_std": math.sqrt(told["kappa2"]), "ratio": told["ratio"]}
+        structures.append(choose_structure(participants=one.trial.settings().algorithm.participants, **known))
+    return structures
+
+
+def predicted(structures: Sequence[Structure], S: int, base: int, part: str = "time") -> Interval:
+    """What the bounds say of S relative to the base, over the seeds' warm-ups: of time, rounds or seconds."""
+    return ratio_interval(
+        [getattr(bounded(one, S), part) for one in structures],
+        [getattr(bounded(one, base), part) for one in structures],
     )
 
 
-@dataclass(frozen=True)
-class Contestant:
-    """One structure: where its rate was searched, and what it did there."""
-
-    S: int
-    grid: tuple[int, ...]
-    """Quarter decades tried."""
-    best: int
-    tried: Mapping[int, tuple[Finished, ...]]
-    """The tuning seeds by quarter."""
-    reported: Mapping[int, tuple[Finished, ...]]
-    """The reporting seeds by quarter: the best and its neighbours."""
-
-    @property
-    def W(self) -> int:
-        """Sequences abreast."""
-        return PARTICIPANTS // self.S
-
-    @property
-    def inside(self) -> bool:
-        """Whether the best rate has tried neighbours on both sides."""
-        return self.grid[0] < self.best < self.grid[-1]
+def _ratio_rows(found: Sequence[Contestant], structures: Sequence[Structure], target: float) -> list[Row]:
+    base, rows = found[0], []
+    below, first_below = (arrived(base.reported[base.best], target, way) for way in WAYS)
+    for one in found[1:]:
+        above, first = (arrived(one.reported[one.best], target, way) for way in WAYS)
+        what = f"{one.name} / {base.name}"
+        for part, a, b in (
+            ("time, smoothed", above.seconds, below.seconds),
+            ("time, first", first.seconds, first_below.seconds),
+            ("rounds", above.rounds, below.rounds),
+            ("seconds of a round", _lengths(above), _lengths(below)),
+        ):
+            known = len(a) == len(b) == above.tried
+            rows.append(Row(f"{what}: {part}", None, str(ratio(a, b)) if known else "not all arrived"))
+        if structures:
+            told = {part: predicted(structures, one.S, base.S, part).value for part in ("time", "rounds", "seconds")}
+            note = f"rounds {told['rounds']:.3g} times seconds of a round {told['seconds']:.3g}"
+            rows.append(Row(f"{what}: time by the bound", None, told["time"], "", None, note))
+    return rows
 
 
-def contest(request: Request) -> Reproduction:
-    """Every structure, then the runs that choose for themselves."""
-    here = arena(request)
-    with Laboratory(request) as laboratory:
-        found = compete(laboratory, here, [*here.middles], request.seeds)
-        chosen = choose(laboratory, here, found, request.seeds)
-        calls = laboratory.calls()
-    rows = contest_rows(found, chosen, here.target)
-    return computed(calls, rows=rows, note=_note(here), figure=lambda: draw_contest(found, chosen, here.target))
+def _lengths(found: Arrivals) -> dict[int, float]:
+    return {seed: one.time / one.round for seed, one in found.crossings.items()}
 
 
-def compete(laboratory: Laboratory, here: Arena, lengths: Sequence[int], seeds: int) -> list[Contestant]:
-    """Tune every structure, then run the seeds that are reported."""
-    tuned = tune(laboratory, here, lengths)
-    trials = [
-        here.trial(one.S, quarter, seed)
-        for one in tuned
-        for quarter in (one.best - 1, one.best, one.best + 1)
-        for seed in range(seeds)
+def _choice_rows(found: Sequence[Contestant], chosen: Sequence[Finished], target: float) -> list[Row]:
+    """Which structure was chosen, which was fastest, and what choosing cost."""
+    pairs = [one.structure for one in chosen if one.structure is not None]
+    automatic = shown(arrived(chosen, target).seconds, "not reached")
+    rows = [
+        Row("chosen by the warm-up, (W, S)", None, ", ".join(map(str, pairs)), "", None, f"{len(pairs)} seeds"),
+        Row("automatic, warm-up included: time to target, smoothed", None, automatic, "s"),
     ]
-    done = {finished.trial.name: finished for finished in laboratory.carry_out(trials)}
-    return [
-        Contestant(
-            one.S,
-            one.grid,
-            one.best,
-            one.tried,
-            {
-                quarter: tuple(done[here.trial(one.S, quarter, seed).name] for seed in range(seeds))
-                for quarter in (one.best - 1, one.best, one.best + 1)
-            },
-        )
-        for one in tuned
-    ]
+    full = {one.S: here for one in found if (here := arrived(one.reported[one.best], target)).complete}
+    if not full or not pairs:
+        return rows
+    best = min(full, key=lambda S: full[S].mean.value)
+    against = {S: ratio(here.seconds, full[best].seconds) for S, here in full.items() if best != S}
+    alike = sorted([best, *(S for S, times in against.items() if times.low <= 1.0)])
+    note = "time over the fastest's: " + "; ".join(f"S={S} {times}" for S, times in against.items())
+    rows.append(Row("fastest structure when trained, S", None, float(best), "", None, note))
+    return [*rows, _judged(best, alike, {S for _, S in pairs}, len(chosen))]
 
 
-def tune(laboratory: Laboratory, here: Arena, lengths: Sequence[int]) -> list[Contestant]:
-    """Every structure's best rate by the tuning seeds; a grid whose end is best grows beyond it."""
-    grids = {S: (*range(here.middles[S] - REACH, here.middles[S] + REACH + 1),) for S in lengths}
-    while True:
-        trials = [here.trial(S, q, seed) for S, grid in grids.items() for q in grid for seed in TUNING]
-        done = {finished.trial.name: finished for finished in laboratory.carry_out(trials)}
-        found = [_tuned(here, S, grid, done) for S, grid in grids.items()]
-        open_ended = [one for one in found if not one.inside and len(one.grid) < WIDEST]
-        if not open_ended:
-            return found
-        grids |= {one.S: _extended(one) for one in open_ended}
+def _judged(best: int, alike: Sequence[int], choices: set[int], seeds: int) -> Row:
+    what, note = "the automatic choice is the fastest", f"not to be told from the fastest at 95 %: S in {alike}"
+    if seeds < 2:
+        return Row(what, "yes", "one seed cannot tell", "", None, note)
+    if choices == {best}:
+        return Row(what, "yes", "yes" if [*alike] == [best] else "yes, with others alike", "", True, note)
+    if choices <= set(alike):
+        return Row(what, "yes", "not to be told from it", "", None, note)
+    return Row(what, "yes", "no", "", False, note)
 
 
-def _tuned(here: Arena, S: int, grid: tuple[int, ...], done: Mapping[str, Finished]) -> Contestant:
-    tried = {q: tuple(done[here.trial(S, q, seed).name] for seed in TUNING) for q in grid}
-    best = min(grid, key=lambda q: _slowness(tried[q], here.target))
-    return Contestant(S, grid, best, tried, {})
-
-
-def _slowness(runs: Sequence[Finished], target: float) -> tuple[int, float]:
-    """How many seeds did not arrive, then how long the others took on average."""
-    times = [crossing.time for one in runs if (crossing := smooth_crossing(one, target)) is not None]
-    return len(runs) - len(times), math.fsum(times) / len(times) if times else math.inf
-
-
-def _extended(one: Contestant) -> tuple[int, ...]:
-    if one.best == one.grid[0]:
-        return (one.grid[0] - 1, *one.grid)
-    return (*one.grid, one.grid[-1] + 1)
-
-
-def choose(laboratory: Laboratory, here: Arena, found: Sequence[Contestant], seeds: int) -> list[Finished]:
-    """Runs that choose their structure by a warm-up, at the best rate of the usual choice."""
-    quarter = next(one.best for one in found if one.S == USUAL)
-    return laboratory.carry_out([here.automatic(quarter, seed) for seed in range(seeds)])
+def _draw(found: Sequence[Contestant], chosen: Sequence[Finished], target: float) -> Any:
+    """Time relative to S = 1 over the length: as trained, with intervals, and by the bound."""
+    figure = new_figure((6.5, 4), "PSFL: time to the target relative to S = 1")
+    axes, structures, lengths = figure.subplots(), bounds_of(chosen), [one.S for one in found]
+    times = {one.S: arrived(one.reported[one.best], target) for one in found}
+    below = times[lengths[0]]
+    ratios = {S: ratio(here.seconds, below.seconds) for S, here in times.items() if here.complete and below.complete}
+    if ratios:
+        ends = [[r.value - r.low for r in ratios.values()], [r.high - r.value for r in ratios.values()]]
+        middles, label = [r.value for r in ratios.values()], "trained, each at its best rate"
+        axes.errorbar([*ratios], middles, ends, fmt="o-", capsize=3, label=label)
+    if structures:
+        bound = [predicted(structures, S, lengths[0]).value for S in lengths]
+        axes.plot(lengths, bound, "s--", color="C1", label="by the bound, from the warm-ups")
+    axes.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    axes.set_xticks(lengths, [str(S) for S in lengths])
+    axes.minorticks_off()
+    axes.set(xlabel="clients in a sequence, S", ylabel="time / time of S = 1")
+    axes.legend(frameon=False)
+    plain(axes)
+    return figure
 
 
 def _note(here: Arena) -> str:
@@ -191,5 +160,5 @@ def _note(here: Arena) -> str:
         f" {here.interval:g} s; 'smoothed' is where the mean of {OVER} evaluations in a row, taken at the middle of"
         " them, crosses the target, 'first' the first evaluation that does. The bound is PS-7's objective with what"
         f" each seed's warm-up estimated, W = ⌊{PARTICIPANTS}/S⌋; structures are trained without a warm-up, automatic"
-        " runs with it.\n" + " ".join(here.overrides)
+        " runs with it.\n" + " ".join(here.scene.words)
     )

@@ -1,7 +1,6 @@
 """PSFL (Zhou et al., INFOCOM 2025), Figures 1 and 6: how long rounds take, without training.
 
-Rounds of the shipped samplers on the shipped client times. The numbers to compare with are the constants below and
-appear nowhere else.
+Rounds of the shipped samplers on the shipped client times.
 """
 
 from __future__ import annotations
@@ -20,30 +19,16 @@ from paceline.algorithms.base import World
 from paceline.algorithms.samplers import sampler_named
 from paceline.algorithms.time_order import TimeOrder
 from paceline.papers.pictures import new_figure, plain
+from paceline.papers.psfl.printed import REFERENCE_FIG1, REFERENCE_FIG6, SLOWER
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 from paceline.seeds import Address, stream
+from paceline.statistics import standard_error
 from paceline.system import LawTimes, parse_law
-from paceline.system.laws import Discrete, Law
+from paceline.system.laws import Discrete
 
 Array = NDArray[np.float64]
 Seconds = Callable[[int, int], float]
 """What a client's training number so and so takes."""
-
-PAPER_SLOWER = 4.0
-"""Figure 1: a round of SFL takes more than so many rounds of FedAvg."""
-
-# -- what an independent simulation gave where the paper prints a picture only -----------------------------------
-
-REFERENCE_FIG6 = {
-    (3, 7): {"uniform": 12.0, "weighted": 9.7, "partition": 9.8},
-    (4, 5): {"uniform": 14.4, "weighted": 11.4, "partition": 12.0},
-    (5, 4): {"uniform": 16.8, "weighted": 13.1, "partition": 13.9},
-    (4, 20): {"uniform": 17.2, "weighted": 14.4, "partition": 13.2},
-}
-"""Figure 6, discrete law: (S, W) to mean seconds of a round, to one decimal."""
-REFERENCE_FIG1 = {"SFL": 22.5, "FedAvg": 5.41, "PSFL": 8.86, "ratio": 4.16}
-"""Figure 1: mean seconds of a round with 9 clients, and SFL over FedAvg."""
-
 
 CLIENTS = 500
 JITTER = 0.2
@@ -108,7 +93,7 @@ class Measured:
     @property
     def error(self) -> float:
         """Standard error of the mean; fleets are independent, rounds of one fleet are not."""
-        return _error(self.seconds.mean(axis=1))
+        return standard_error(self.seconds.mean(axis=1))
 
     @property
     def spread(self) -> float:
@@ -119,10 +104,6 @@ class Measured:
     def variances(self) -> Array:
         """Variance from round to round, per fleet."""
         return np.asarray(self.seconds.var(axis=1, ddof=1))
-
-
-def _error(values: Array) -> float:
-    return float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def simulate(law: str, cases: Sequence[Case], seeds: int) -> dict[Case, Measured]:
@@ -136,27 +117,24 @@ def simulate(law: str, cases: Sequence[Case], seeds: int) -> dict[Case, Measured
     return {case: Measured(np.array(times)) for case, times in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class EvenShares(Discrete):
-    """Every value for exactly as many clients, where a draw would give some of them more and others fewer.
+class EvenShares:
+    """The discrete law's values in turn, each for exactly as many clients.
 
     The paper's five times are equally probable, and with 500 clients a hundred of each is what that means; fleets
     drawn at random differ in their mean by more than round times do by sampling.
     """
 
+    law = Discrete()
+    mean, variance = law.mean, law.variance
+
     def draw(self, key: int, site: int) -> float:
         """The values in turn."""
-        return self.values[site % len(self.values)]
-
-
-def fleet_law(name: str) -> Law:
-    """The law of a fleet's mean times."""
-    return EvenShares() if name == "discrete" else parse_law(name)
+        return self.law.values[site % len(self.law.values)]
 
 
 def _seconds(law: str, seed: int) -> Seconds:
     """A fleet's times; all cases meet the same ones, so each is computed once."""
-    compute = LawTimes(law=fleet_law(law), seed=seed, jitter=JITTER)
+    compute = LawTimes(law=EvenShares() if law == "discrete" else parse_law(law), seed=seed, jitter=JITTER)
     return cache(lambda client, visit: compute.cost(client, visit, 0.0).seconds)
 
 
@@ -197,11 +175,8 @@ def fig6(request: Request) -> Reproduction:
     """PS-T2: the round time under three ways of sampling, four structures, two laws."""
     cases = [Case(sampling, S, W) for S, W in REFERENCE_FIG6 for sampling in SAMPLINGS]
     found = {law: simulate(law, cases, request.seeds) for law in FLEETS}
-    rows = [
-        _mean_row(law, case, measured) for law, all_of_it in found.items() for case, measured in all_of_it.items()
-    ]
-    for law, measured in found.items():
-        rows += [_spread_row(law, case, measured[case]) for case in cases]
+    rows = [_mean_row(law, case, measured[case]) for law, measured in found.items() for case in cases]
+    rows += [_spread_row(law, case, measured[case]) for law, measured in found.items() for case in cases]
     for law, measured in found.items():
         rows += [row for S, W in REFERENCE_FIG6 for row in _claims(law, S, W, measured)]
     errors = [measured.error for each in found.values() for measured in each.values()]
@@ -245,13 +220,13 @@ def _lower(name: str, one: Measured, other: Measured, otherwise: str = "") -> Ro
     lower = other.seconds.mean(axis=1) - one.seconds.mean(axis=1)
     holds = _below(one.seconds.mean(axis=1), other.seconds.mean(axis=1))
     gap = float(lower.mean())
-    ours = f"{abs(gap):.2f} ± {_error(lower):.2f} s {'lower' if gap > 0 else 'higher'}"
+    ours = f"{abs(gap):.2f} ± {standard_error(lower):.2f} s {'lower' if gap > 0 else 'higher'}"
     return claimed(name, "lower", ours, holds, "" if holds else otherwise)
 
 
 def _below(one: Array, other: Array) -> bool:
     """Whether one is less than the other by more than 2 standard errors, fleet by fleet."""
-    return float((other - one).mean()) > 2 * _error(other - one)
+    return float((other - one).mean()) > 2 * standard_error(other - one)
 
 
 def _draw_rounds(found: dict[str, dict[Case, Measured]]) -> Any:
@@ -261,15 +236,10 @@ def _draw_rounds(found: dict[str, dict[Case, Measured]]) -> Any:
     for axes, (law, measured) in zip(panels, found.items(), strict=True):
         for place, sampling in enumerate(SAMPLINGS):
             bars = [measured[Case(sampling, S, W)] for S, W in REFERENCE_FIG6]
-            axes.bar(
-                np.arange(len(bars)) + 0.27 * (place - 1),
-                [bar.mean for bar in bars],
-                0.25,
-                yerr=[bar.spread for bar in bars],
-                color=f"C{place}",
-                error_kw={"ecolor": "0.3", "elinewidth": 1, "capsize": 2},
-                label=sampling,
-            )
+            heights, spreads = [bar.mean for bar in bars], [bar.spread for bar in bars]
+            look = {"color": f"C{place}", "error_kw": {"ecolor": "0.3", "elinewidth": 1, "capsize": 2}}
+            places = np.arange(len(bars)) + 0.27 * (place - 1)
+            axes.bar(places, heights, 0.25, yerr=spreads, label=sampling, **look)
         axes.set_title(f"{law} client times", loc="left", fontsize=10)
         axes.set_xticks(range(len(REFERENCE_FIG6)), [f"S={S}, W={W}" for S, W in REFERENCE_FIG6])
         plain(axes)
@@ -290,17 +260,14 @@ def fig1(request: Request, law: str = "discrete") -> Reproduction:
     ratio = sequential / found[fedavg].mean
     errors = {"FedAvg": found[fedavg].error, "PSFL": found[psfl].error}
     errors["ratio"] = ratio * errors["FedAvg"] / found[fedavg].mean
+    slower = "a round of SFL is more than 4 times as long as one of FedAvg"
+    ours = f"{ratio:.2f} ± {errors['ratio']:.2f} times"
     rows = [
         compared("SFL: round time", REFERENCE_FIG1["SFL"], sequential, within=0.005, unit="s", note=PRINTED_PICTURE),
         _against("FedAvg: round time", "FedAvg", found[fedavg].mean, errors, "s"),
         _against("PSFL, S=3, W=3: round time", "PSFL", found[psfl].mean, errors, "s"),
         _against("SFL over FedAvg", "ratio", ratio, errors, "times"),
-        claimed(
-            "a round of SFL is more than 4 times as long as one of FedAvg",
-            f"more than {PAPER_SLOWER:g} times",
-            f"{ratio:.2f} ± {errors['ratio']:.2f} times",
-            ratio - 2 * errors["ratio"] > PAPER_SLOWER,
-        ),
+        claimed(slower, f"more than {SLOWER:g} times", ours, ratio - 2 * errors["ratio"] > SLOWER),
     ]
     note = (
         f"SFL exactly, as 9 mean times; the others simulated with standard errors of {errors['FedAvg']:.3f} and"

@@ -1,6 +1,6 @@
 """PSFL (Zhou et al., INFOCOM 2025), Table I and Figure 7: the best structure by the paper's bounds.
 
-All numbers come from the shipped solver; those to compare with are the constants below and appear nowhere else.
+All numbers come from the shipped solver.
 """
 
 from __future__ import annotations
@@ -14,15 +14,11 @@ from numpy.typing import NDArray
 
 from paceline.algorithms.structure import Structure, choose_structure
 from paceline.papers.pictures import new_figure, plain
+from paceline.papers.psfl.printed import TABLE1, TABLE1_TRAINED
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 from paceline.system import parse_law
 
 Array = NDArray[np.float64]
-
-PAPER_TABLE1 = {10: (2.18, 4.59), 20: (3.48, 5.74), 50: (6.54, 7.65), 100: (10.56, 9.47), 200: (16.95, 11.73)}
-"""Table I, theoretical: participants to (S, W)."""
-PAPER_EXPERIMENT = {10: (3, 3), 20: (4, 5), 50: (7, 7), 100: (10, 10), 200: (25, 8)}
-"""Table I, experimental: participants to (S, W)."""
 
 RATIO, BALANCE = 0.623, 1.84
 """α/β and c = t̄/(√2 κ); the paper states neither. This pair was fitted to Table I's five widths."""
@@ -38,10 +34,10 @@ def solved(participants: int, ratio: float = RATIO, balance: float = BALANCE) ->
 
 def table1(request: Request, ratio: float = RATIO, balance: float = BALANCE) -> Reproduction:
     """PS-T3, PS-T4: the continuous optimum for five numbers of participants, and its integer form."""
-    found = {participants: solved(participants, ratio, balance) for participants in PAPER_TABLE1}
+    found = {participants: solved(participants, ratio, balance) for participants in TABLE1}
     rows = [row for participants, best in found.items() for row in _continuous(participants, best)]
     rows += [_integer(participants, best) for participants, best in found.items()]
-    rows += _trained(request, [n for n in PAPER_TABLE1 if n <= (50 if request.scale == "small" else 200)])
+    rows += _trained(request, [n for n in TABLE1 if n <= (50 if request.scale == "small" else 200)])
     note = (
         f"The paper states neither α/β nor t̄/κ. One pair, α/β = {ratio:g} and t̄/(√2 κ) = {balance:g}, was fitted to"
         " the five printed W and reproduces all of them; ours are the solver's answers for that pair. So the table"
@@ -52,7 +48,7 @@ def table1(request: Request, ratio: float = RATIO, balance: float = BALANCE) -> 
 
 
 def _continuous(participants: int, best: Structure) -> list[Row]:
-    length, width = PAPER_TABLE1[participants]
+    length, width = TABLE1[participants]
     name = f"N0={participants}: S, theory"
     row = compared(name, length, best.length, within=0.02)
     if participants == 200:
@@ -66,7 +62,7 @@ def _continuous(participants: int, best: Structure) -> list[Row]:
 
 
 def _integer(participants: int, best: Structure) -> Row:
-    S, W = PAPER_EXPERIMENT[participants]
+    S, W = TABLE1_TRAINED[participants]
     note = ""
     if (S, W) != (best.S, best.W):
         places = [(a.S, a.W) for a in best.alternatives]
@@ -75,13 +71,8 @@ def _integer(participants: int, best: Structure) -> Row:
             f"the paper's pair is the best of its experiments; the theory's best in integers is another, and the"
             f" paper's is {place} (PS-E4, PS-E8)"
         )
-    return claimed(
-        f"N0={participants}: (S, W), integers",
-        f"({S}, {W})",
-        f"({best.S}, {best.W})",
-        (S, W) == (best.S, best.W),
-        note,
-    )
+    same = (S, W) == (best.S, best.W)
+    return claimed(f"N0={participants}: (S, W), integers", f"({S}, {W})", f"({best.S}, {best.W})", same, note)
 
 
 def relative_cost(lengths: Array, best: Structure) -> Array:
@@ -100,8 +91,8 @@ def fig7(request: Request) -> Reproduction:
     best = solved(20)
     ends = dict(zip(("FedAvg", "sequential FL"), relative_cost(np.array([1.0, 20.0]), best).tolist(), strict=True))
     rows = [
-        compared("best S, continuous", PAPER_TABLE1[20][0], best.length, within=0.02),
-        compared("best S, integer", PAPER_EXPERIMENT[20][0], best.S, within=0),
+        compared("best S, continuous", TABLE1[20][0], best.length, within=0.02),
+        compared("best S, integer", TABLE1_TRAINED[20][0], best.S, within=0),
         *(Row(f"theoretical cost of {name} over the best", None, cost, "times") for name, cost in ends.items()),
     ]
     note = (
@@ -120,7 +111,7 @@ def _trained(request: Request, counts: Sequence[int]) -> list[Row]:
     return [
         row
         for participants in counts
-        for row in structure_rows(compare_structures(request, participants), PAPER_EXPERIMENT[participants])
+        for row in structure_rows(compare_structures(request, participants), TABLE1_TRAINED[participants])
     ]
 
 
@@ -130,13 +121,8 @@ def _draw_cost(best: Structure) -> Any:
     lengths = np.linspace(1, best.participants, 400)
     axes.plot(lengths, relative_cost(lengths, best), color="C0")
     axes.plot([best.length], [1], "o", color="C1", label=f"S = {best.length:.2f}, W = {best.width:.2f}")
-    axes.plot(
-        [best.S],
-        relative_cost(np.array([float(best.S)]), best),
-        "s",
-        color="C2",
-        label=f"S = {best.S}, W = {best.W} (integers)",
-    )
+    whole, label = relative_cost(np.array([float(best.S)]), best), f"S = {best.S}, W = {best.W} (integers)"
+    axes.plot([best.S], whole, "s", color="C2", label=label)
     axes.set_xticks([1, *range(5, best.participants + 1, 5)])
     axes.set(xlabel="clients in a sequence, S", ylabel="time to the same accuracy, relative")
     plain(axes)

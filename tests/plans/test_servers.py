@@ -10,22 +10,23 @@ from paceline.algorithms.structure import expected_maximum
 from paceline.errors import SettingError
 from paceline.ledger import Ledger
 from paceline.papers.pfedavg import theory
+from paceline.plans.demand import Demand
 from paceline.plans.servers import (
     ONE,
     TIE,
-    Demand,
     closed_form,
     error_growth,
     plan_servers,
     slowest_link,
     traffic,
 )
-from paceline.plans.servers_dry import Freight, measure
+from paceline.plans.servers_dry import measure
 from paceline.plans.servers_reasons import drift_range, explain
 from paceline.runs.dry import follow
 from paceline.runs.problem import make_space
 from paceline.system.fleet import build_fleet
 from paceline.topology import parse_graph
+from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
 
 GRAPHS = ("complete:9", "torus:3x3", "tree:9", "ring:9", "barbell:3,3", "star:9")
@@ -79,7 +80,7 @@ def test_rounds_needed_follow_theorem_2():
 @pytest.mark.parametrize("word", [*GRAPHS, "complete:1", "ring:25"])
 def test_the_ledger_of_a_dry_run_agrees_with_pf_9(word):
     graph, size = parse_graph(word), 13e6 / 8
-    told = measure(graph, 2, size, Demand().fleet())
+    told = measure(graph, 2, Demand())
     assert (told.peak_bytes, told.total_bytes) == pytest.approx(traffic(graph, 2, size))
 
 
@@ -88,22 +89,23 @@ def test_the_ledger_of_a_dry_run_agrees_with_pf_9(word):
 def test_a_simulated_round_on_a_regular_graph_by_hand(word, server):
     """A transfer is as fast as the slower of its ends, where PF-10 takes both times; the rest is PF-10's."""
     graph, demand = parse_graph(word), Demand(server=server, client_up=5.0, client_down=20.0)
-    told = measure(graph, 4, 13e6 / 8, demand.fleet())
+    told = measure(graph, 4, demand)
     share = 4 * 13 / server
     expected = max(share, 13 / 20) + 1.0 + max(share, 13 / 5) + slowest_link(graph, demand)[0]
-    assert told.seconds == pytest.approx(expected)
-    assert told.error == 0
-    assert told.seconds <= closed_form(graph, 4, demand).seconds
+    assert told.time_simulated == pytest.approx(expected)
+    assert told.time_error == 0
+    assert told.time_simulated <= closed_form(graph, 4, demand).seconds
 
 
 def test_one_server_is_the_shipped_fedavg():
     demand = Demand(spread=0.3)
     fleet = build_fleet(demand.fleet(), 36, 0)
-    problem = Freight(make_space("logistic", (1,), 2, "float32"), "none", nominal=1, size=13e6 / 8)
+    problem = Problem(make_space("logistic", (203_124,), 2, "float32"), "none", nominal=1)
+    assert problem.space.nbytes == 13e6 / 8
     world = simulate(fleet, problem, 0, Ledger(keep=False), learning=False)
     times = follow(world, PSFL(rounds=60, width=36, length=1, sampler="uniform"))
-    told = measure(parse_graph("complete:1"), 36, 13e6 / 8, demand.fleet())
-    assert told.seconds == pytest.approx((times[-1] - times[2]) / 57, rel=0.02)
+    told = measure(parse_graph("complete:1"), 36, demand)
+    assert told.time_simulated == pytest.approx((times[-1] - times[2]) / 57, rel=0.02)
 
 
 def test_the_slowest_visit_is_waited_for_as_the_formula_says():
@@ -112,11 +114,11 @@ def test_the_slowest_visit_is_waited_for_as_the_formula_says():
     Seeded. Five standard errors of a mean of 52 rounds: a false alarm once in two million seeds.
     """
     demand = Demand(server=math.inf, spread=0.3)
-    told = measure(parse_graph("complete:1"), 36, 13e6 / 8, demand.fleet())
+    told = measure(parse_graph("complete:1"), 36, demand)
     expected = 2.6 + 1 + 0.3 * expected_maximum(36)
     assert closed_form(parse_graph("complete:1"), 36, demand).seconds == pytest.approx(expected)
-    assert 0 < told.error < 0.05
-    assert abs(told.seconds - expected) < 5 * told.error
+    assert 0 < told.time_error < 0.05
+    assert abs(told.time_simulated - expected) < 5 * told.time_error
 
 
 # -- recommendations ------------------------------------------------------------------------------------------

@@ -1,0 +1,50 @@
+"""How all plans answer: a table and some sentences for people, or one JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a plan found, in words."""
+
+    columns: Sequence[str]
+    """Titles; the columns hold numbers, to the right, but for ``left``."""
+    left: Sequence[str] = ()
+    """Titles of columns that hold words."""
+    rows: Sequence[tuple[Sequence[str], bool]]
+    """Cells, and whether they are to stand out."""
+    dim: str = ""
+    """A remark below the table."""
+    lines: Sequence[str] = ()
+    """Sentences below it."""
+    close: bool = False
+    """Whether columns stand close together, to fit into 80."""
+
+    def print(self) -> None:
+        """For people."""
+        console = Console(highlight=False)
+        table = Table(box=None, pad_edge=False, collapse_padding=self.close, header_style="bold")
+        for title in self.columns:
+            words = title in self.left
+            table.add_column(title, justify="left" if words else "right", no_wrap=not words)
+        for cells, bold in self.rows:
+            table.add_row(*cells, style="bold" if bold else "")
+        console.print(table)
+        if self.dim:
+            console.print(self.dim, markup=False, style="dim")
+        for line in self.lines:
+            console.print(line, markup=False)
+
+
+def print_json(tree: Mapping[str, Any]) -> None:
+    """For programs."""
+    typer.echo(json.dumps(tree, indent=2))

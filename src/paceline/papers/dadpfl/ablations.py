@@ -1,0 +1,164 @@
+"""DA-DPFL (TNNLS): the figures with training, 5, 6 and 7: more neighbours, long runs, and how many are waited for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from paceline.papers.claims import Claim, Runs, above, ahead, best, between, by_seed, first_round, gap, ratio, shown
+from paceline.papers.dadpfl.printed import FIGURE_6, FIGURE_7
+from paceline.papers.dadpfl.setups import Setup, setups
+from paceline.papers.dadpfl.trained import NO_WORSE, NO_WORSE_NOTE, NOTE, draw, judged, per_round, zeros
+from paceline.papers.result import Reproduction, Request, Row
+from paceline.papers.trials import Finished, Laboratory, trained
+from paceline.statistics import Interval, mean_interval
+
+# -- Figure 5 -------------------------------------------------------------------------------------------------------
+
+NEIGHBOURS = (5, 10, 20)
+MORE = (10, 20)
+"""The two that the paper compares."""
+
+
+@trained
+def fig5(request: Request, laboratory: Laboratory) -> Reproduction:
+    """DA-T4: more neighbours M, all of which may be waited for."""
+    rows, panels = list[Row](), dict[str, Runs]()
+    for setup in setups(request):
+        variants = [
+            setup.variant(f"M = {M}", method="da-dpfl")  # Table I's own runs
+            if setup.degree == M
+            else setup.variant(f"M = {M}", f"M{M}", *setup.linked("random", M), f"da-dpfl.wait={M}", method="da-dpfl")
+            for M in NEIGHBOURS
+        ]
+        runs = panels[setup.data] = setup.ablate(laboratory, request.seeds, variants)
+        times = {name: by_seed(those, per_round("time")) for name, those in runs.items()}
+        rows += _fig5_rows(setup.data, runs, times)
+    return Reproduction(rows=rows, note=f"{NOTE} {FIG5_NOTE}", figure=lambda: draw(panels, "Figure 5"))
+
+
+def _fig5_rows(data: str, runs: Runs, times: Mapping[str, Mapping[int, float]]) -> list[Row]:
+    rows = []
+    for name, those in runs.items():
+        case = f"{data}, {name.replace('=', '= N =')}"
+        rows += [
+            Row(f"{case}: accuracy", None, shown(by_seed(those, best)), "%"),
+            Row(f"{case}: time", None, shown(times[name]), "s a round"),
+        ]
+    few, many = (f"M = {M}" for M in MORE)
+    claim = Claim(many, few, "slightly above", NO_WORSE, note=NO_WORSE_NOTE)
+    longer = ratio(times[many], times[few])
+    name, ok = f"{data}: time of {many} / {few}", between(longer, 1.5, 2.5)
+    return [*rows, *judged(data, runs, best, [claim]), Row(name, "about 2", str(longer), "", ok, "ok: 1.5 to 2.5")]
+
+
+# -- Figure 6 -------------------------------------------------------------------------------------------------------
+
+STEPS = (0.5, 1.0, 1.5)
+"""Thresholds of the vote, relative to the setup's: the paper's 0.01, 0.02 and 0.03."""
+
+
+@trained
+def fig6(request: Request, laboratory: Laboratory) -> Reproduction:
+    """DA-T4: twice the rounds, pruning to 80 % zeros by several thresholds; DisPFL has 80 % from the start."""
+    rows, panels = list[Row](), dict[str, Runs]()
+    for setup in setups(request, ("cifar10",)):
+        long = replace(setup, rounds=2 * setup.rounds)
+        variants = [
+            long.variant(
+                f"threshold {level:g}", f"long-{level:g}", f"da-dpfl.pruning.threshold={level:g}", method="da-dpfl"
+            )
+            for level in (setup.threshold * step for step in STEPS)
+        ]
+        variants.append(long.variant("dispfl", "long", f"dispfl.sparsity={setup.stop:g}", method="dispfl"))
+        runs = panels[setup.data] = long.ablate(laboratory, request.seeds, variants)
+        rows += _fig6_rows(long, runs)
+    return Reproduction(rows=rows, note=f"{NOTE} {FIG6_NOTE}", figure=lambda: draw(panels, "Figure 6"))
+
+
+def _fig6_rows(setup: Setup, runs: Runs) -> list[Row]:
+    data, paper = setup.data, FIGURE_6 if setup.data == "cifar10" else {}
+    rows, ours = list[Row](), {name: one for name, one in runs.items() if name != "dispfl"}
+    for name, one in ours.items():
+        rows.append(Row(f"{data}, {name}: accuracy", paper.get("da-dpfl"), shown(by_seed(one, best)), "%"))
+        rows.append(Row(f"{data}, {name}: sparsity", None, shown(by_seed(one, zeros)), "zeros"))
+        rows.append(_first_row(f"{data}, {name}: first pruning", one, setup.rounds))
+    rows.append(Row(f"{data}, dispfl: accuracy", paper.get("dispfl"), shown(by_seed(runs["dispfl"], best)), "%"))
+    least, *larger = sorted(ours, key=lambda name: float(name.split()[1]))
+    gain = paper["da-dpfl"] - paper["dispfl"] if paper else None
+    better, range_ = _top(runs, larger), "the paper: 0.02 to 0.03 of 0.01 to 0.03"
+    claims = [
+        ahead(_top(runs, ours), "dispfl", gain, note="the threshold is chosen on the same seeds"),
+        ahead(better, least, name=f"{better} - the least threshold", note=range_),
+    ]
+    return [*rows, *judged(data, runs, best, claims)]
+
+
+def _top(runs: Runs, names: Sequence[str] | Mapping[str, object]) -> str:
+    """The one with the best mean accuracy."""
+    return max(names, key=lambda name: mean_interval([*by_seed(runs[name], best).values()]).value)
+
+
+def _first_row(name: str, runs: Sequence[Finished], rounds: int) -> Row:
+    """t* as a share of all rounds."""
+    firsts = [note["figures"]["first"] / rounds for run in runs for note in run.notes if "first" in note["figures"]]
+    ours = str(mean_interval(firsts)) if firsts else "never"
+    return Row(name, "0.3 to 0.4", ours, "of all rounds", None, f"{len(firsts)} of {len(runs)} seeds voted for it")
+
+
+# -- Figure 7 -------------------------------------------------------------------------------------------------------
+
+WAITS = (0, 1, 2, 5, 10)
+
+
+@trained
+def fig7(request: Request, laboratory: Laboratory) -> Reproduction:
+    """DA-T4: how many neighbours are waited for."""
+    rows, panels = list[Row](), dict[str, Runs]()
+    for setup in setups(request):
+        variants = [
+            setup.variant(f"N = {N}", method="da-dpfl")  # Table I's own runs
+            if setup.degree == N
+            else setup.variant(f"N = {N}", f"N{N}", f"da-dpfl.wait={N}", method="da-dpfl")
+            for N in WAITS
+        ]
+        variants.append(setup.variant("dispfl", method="dispfl"))
+        runs = panels[setup.data] = setup.ablate(laboratory, request.seeds, variants)
+        rows += _fig7_rows(setup, runs)
+    return Reproduction(rows=rows, note=f"{NOTE} {FIG7_NOTE}", figure=lambda: draw(panels, "Figure 7"))
+
+
+def _fig7_rows(setup: Setup, runs: Runs) -> list[Row]:
+    data, every = setup.data, f"N = {WAITS[-1]}"
+    longer = [
+        arrivals_row(f"{data}: {every} - N = 0, rounds to {100 * target:g} %", runs[every], runs["N = 0"], target)
+        for target in setup.targets
+    ]
+    return [
+        *(Row(f"{data}, {name}: accuracy", None, shown(by_seed(one, best)), "%") for name, one in runs.items()),
+        *judged(data, runs, best, [ahead(every, "N = 0", FIGURE_7.get(data))]),
+        *longer,
+        *judged(data, runs, best, [ahead("N = 0", "dispfl")]),
+    ]
+
+
+def arrivals_row(name: str, one: Sequence[Finished], other: Sequence[Finished], target: float) -> Row:
+    """Rounds to a target of two settings, pair by pair; ok if the first needs fewer for certain."""
+    tried = [by_seed(runs, lambda run: first_round(run, target)) for runs in (one, other)]
+    mine, theirs = ({seed: r for seed, r in found.items() if math.isfinite(r)} for found in tried)
+    counts, both = [len(found) for found in tried], len(set(mine) & set(theirs))
+    note = f"rounds to {100 * target:g} %; {len(mine)} of {counts[0]} seeds arrived, and {len(theirs)} of {counts[1]}"
+    if not both:
+        return Row(name, "fewer", "no seed has both", "rounds", None, note)
+    saved = gap(theirs, mine)
+    fewer = Interval(0.0 - saved.value, 0.0 - saved.high, 0.0 - saved.low)
+    return Row(name, "fewer", str(fewer), "rounds", above(saved) if [both] * 2 == counts else None, note)
+
+
+FIG5_NOTE = "N = M; the paper's delay is compared with a whole round's time, transfers included."
+FIG6_NOTE = (
+    "Twice the rounds of Table I. DA-DPFL begins with half of the weights, DisPFL has the target's share of zeros"
+    " from the start. Thresholds are half, once and one and a half times the scene's."
+)
+FIG7_NOTE = "At the small scale clients have two classes each, elsewhere the split is Dir."
