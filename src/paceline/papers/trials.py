@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from paceline.config import merge
 from paceline.errors import Diverged, SettingError
 from paceline.learn.executor import Statistics
 from paceline.learn.job import Trainer
@@ -234,6 +235,8 @@ def _complete(directory: Path, trial: Trial) -> bool:
     settings = trial.settings()
     kept["options"].pop("stragglers", None)  # which is a rule for absence now
     wanted = json.loads(json.dumps(describe(settings)))
+    # What was no setting when it was computed, such as a fleet's file, had the value that is the default now.
+    kept = merge(json.loads(json.dumps(describe(make_settings(trial.method)))), kept)
     for words in (kept, wanted):  # before this was a setting, everybody had its own rule
         if words.setdefault("absence", OWN) == OWN:
             words["absence"] = settings.algorithm.traits(settings.clients).absence
