@@ -11,7 +11,7 @@ from paceline.errors import SettingError
 from paceline.plans import peers as module
 from paceline.plans.neighbours import Peers
 from paceline.plans.peers import (
-    NOBODY,
+    NO_NEIGHBOUR,
     draw_neighbours,
     draw_order,
     longest_wait,
@@ -37,7 +37,7 @@ def plain_loop(neighbours, order, times, cap, rule):
     """DA-2 to DA-4 for one round, client by client: starts, and whom each has waited for."""
     begin, finish, waited = {}, {}, {}
     for k in sorted(range(len(order)), key=lambda client: order[client]):
-        prior = [j for j in neighbours[k] if j != NOBODY and order[j] < order[k]]
+        prior = [j for j in neighbours[k] if j != NO_NEIGHBOUR and order[j] < order[k]]
         rank = {"fastest": lambda j: (finish[j], order[j]), "lowest": lambda j: order[j]}[rule]
         waited[k] = set(sorted(prior, key=rank)[:cap])
         begin[k] = max((finish[j] for j in waited[k]), default=0.0)
@@ -128,7 +128,7 @@ def test_waiting_for_more_never_lets_anybody_start_earlier():
 
 
 def test_clients_may_have_fewer_neighbours():
-    near = np.array([[1, NOBODY], [NOBODY, NOBODY], [0, 1]])
+    near = np.array([[1, NO_NEIGHBOUR], [NO_NEIGHBOUR, NO_NEIGHBOUR], [0, 1]])
     found = schedule(near, np.array([1, 0, 2]))
     assert found.starts.tolist() == [1, 0, 2]
     assert found.awaited.tolist() == [[True, False], [False, False], [True, True]]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paceline.ledger.spans import NO_SITE as NOBODY
+from paceline.ledger.spans import NO_SITE as NO_SITE
 from paceline.ledger.spans import SCHEMA
 
 
@@ -30,17 +30,17 @@ def federated_spans(clients, rounds, seed):
         for k in range(clients):
             begin = now + train[k]
             rows += [
-                (k, "train", 0, now, begin, turn, 0.0, 3e9, 12.5, NOBODY),
+                (k, "train", 0, now, begin, turn, 0.0, 3e9, 12.5, NO_SITE),
                 (k, "send", 0, begin, ends[k], turn, 2e5, 0.0, 0.2, -1),
                 (-1, "receive", k % 4, begin, ends[k], turn, 2e5, 0.0, math.nan, k),
                 (k, "wait", 0, ends[k], done, turn, 0.0, 0.0, 0.0, -1 if k == slowest else slowest),
             ]
-        rows.append((-1, "work", 0, done - 0.5, done, turn, 0.0, 1e7, math.nan, NOBODY))
+        rows.append((-1, "work", 0, done - 0.5, done, turn, 0.0, 1e7, math.nan, NO_SITE))
         now = done
     return rows
 
 
-def span(site, kind, start, end, round=0, peer=NOBODY, lane=0):
+def span(site, kind, start, end, round=0, peer=NO_SITE, lane=0):
     """One row without costs."""
     return (site, kind, lane, start, end, round, 0.0, 0.0, 0.0, peer)
 

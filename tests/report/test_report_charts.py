@@ -12,7 +12,7 @@ from scipy import stats
 
 from paceline.report.charts import Series, interval, line_chart, mean_series
 from paceline.report.gantt import describe, gantt, sample
-from paceline.report.spans import COLUMNS, NOBODY, Waiting, Window
+from paceline.report.spans import COLUMNS, NO_SITE, Waiting, Window
 from paceline.report.tables import causes
 from paceline.report.text import number, percent, seconds, site, size, spread, tag, ticks, words
 
@@ -123,7 +123,7 @@ def test_a_wait_says_for_whom_and_undefined_costs_are_left_out():
     costs = {"bytes": 0.0, "flops": 0.0, "joules": math.nan}
     span = {"kind": "wait", "site": 1, "start": 2.0, "end": 5.0, "round": 4, "peer": 7, **costs}
     assert describe(span) == "client 1: wait for client 7\n3 s (2 to 5), round 4"
-    assert "no cause recorded" in describe(span | {"peer": NOBODY})
+    assert "no cause recorded" in describe(span | {"peer": NO_SITE})
     sent = describe(span | {"kind": "send", "peer": -1, "bytes": 4e6, "joules": 2.0})
     assert sent.startswith("client 1: send to server\n")
     assert sent.endswith("4 MB, 2 J")
@@ -180,7 +180,7 @@ def test_the_sample_is_a_file_of_its_own(tmp_path):
 
 
 def test_causes_are_shares_of_all_waiting():
-    text = causes(Waiting(total=10.0, causes=((3, 7.5), (NOBODY, 2.5))))
+    text = causes(Waiting(total=10.0, causes=((3, 7.5), (NO_SITE, 2.5))))
     assert "client 3" in text
     assert "75.0 %" in text
     assert "no cause recorded" in text

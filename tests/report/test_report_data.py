@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from report_samples import NOBODY, SCHEMA, federated_spans, overlapped_spans, span, write_spans
+from report_samples import NO_SITE, SCHEMA, federated_spans, overlapped_spans, span, write_spans
 
 from paceline.errors import DataError
 from paceline.report import spans as spans_module
@@ -92,14 +92,14 @@ def test_the_first_window_ends_with_the_third_round(tmp_path):
 
 def test_the_busiest_sites_are_kept(tmp_path):
     """Client k works for k seconds, so the last ones are the busiest; waiting is no activity."""
-    rows = [(k, "train", 0, 0.0, float(k), 0, 0.0, 0.0, 0.0, NOBODY) for k in range(20)]
+    rows = [(k, "train", 0, 0.0, float(k), 0, 0.0, 0.0, 0.0, NO_SITE) for k in range(20)]
     rows += [(k, "wait", 0, float(k), 100.0, 0, 0.0, 0.0, 0.0, 19) for k in range(20)]
     write_spans(tmp_path / "spans.parquet", rows)
     assert read_window(tmp_path / "spans.parquet", most=3).sites == (17, 18, 19)
 
 
 def test_an_asked_for_window_holds_just_what_overlaps_it(tmp_path):
-    rows = [(0, "train", 0, float(t), float(t + 1), t, 0.0, 0.0, 0.0, NOBODY) for t in range(10)]
+    rows = [(0, "train", 0, float(t), float(t + 1), t, 0.0, 0.0, 0.0, NO_SITE) for t in range(10)]
     write_spans(tmp_path / "spans.parquet", rows)
     window = read_window(tmp_path / "spans.parquet", 2.5, 5.0)
     assert window.columns["start"].tolist() == [2.0, 3.0, 4.0]
@@ -108,10 +108,10 @@ def test_an_asked_for_window_holds_just_what_overlaps_it(tmp_path):
 
 def test_short_rounds_widen_the_window_and_many_spans_shorten_it(tmp_path):
     """An asynchronous run may count a round per arrival; three of them would show next to nothing."""
-    rows = [(t % 4, "train", 0, float(t), t + 1.0, t, 0.0, 0.0, 0.0, NOBODY) for t in range(300)]
+    rows = [(t % 4, "train", 0, float(t), t + 1.0, t, 0.0, 0.0, 0.0, NO_SITE) for t in range(300)]
     write_spans(tmp_path / "few.parquet", rows)
     assert read_window(tmp_path / "few.parquet").end == 150
-    crowd = [(0, "train", 0, float(t), t + 1.0, 0, 0.0, 0.0, 0.0, NOBODY) for t in range(MAX_SPANS + 500)]
+    crowd = [(0, "train", 0, float(t), t + 1.0, 0, 0.0, 0.0, 0.0, NO_SITE) for t in range(MAX_SPANS + 500)]
     write_spans(tmp_path / "many.parquet", crowd)
     window = read_window(tmp_path / "many.parquet")
     assert len(window.columns["start"]) == MAX_SPANS
@@ -217,13 +217,13 @@ def test_waiting_is_summed_by_its_cause(tmp_path, kind):
         (0, "wait", 0, 0.0, 3.0, 0, 0.0, 0.0, math.nan, 2),
         (1, "wait", 0, 1.0, 3.0, 0, 0.0, 0.0, math.nan, 2),
         (2, "wait", 0, 3.0, 4.0, 0, 0.0, 0.0, math.nan, -1),
-        (2, "wait", 0, 5.0, 5.5, 0, 0.0, 0.0, math.nan, NOBODY),
+        (2, "wait", 0, 5.0, 5.5, 0, 0.0, 0.0, math.nan, NO_SITE),
         (2, "train", 0, 0.0, 3.0, 0, 0.0, 0.0, math.nan, 2),
     ]
     write_spans(tmp_path / "spans.parquet", rows, schema)
     waiting = read_waiting(tmp_path / "spans.parquet")
     assert waiting.total == 6.5
-    assert waiting.causes == ((2, 5.0), (-1, 1.0), (NOBODY, 0.5))
+    assert waiting.causes == ((2, 5.0), (-1, 1.0), (NO_SITE, 0.5))
     assert set(read_window(tmp_path / "spans.parquet").columns["kind"]) == {"wait", "train"}
 
 

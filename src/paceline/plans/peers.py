@@ -27,7 +27,7 @@ RULES = {
     "fastest": "those of the prior set that finish first",
     "lowest": "those of the prior set with the lowest indices (DA-E7: the reference code)",
 }
-NOBODY = -1
+NO_NEIGHBOUR = -1
 """Stands for no neighbour, where clients have different numbers of them."""
 FLOOR = 0.05
 """The least share of its mean time that a visit takes, as in ``system``'s jitter."""
@@ -57,7 +57,7 @@ def schedule(
 
     ``order`` holds the index of each client, a permutation of 0 to K-1. A client waits for at most ``cap`` (N) of the
     prior set, None for all of it; of several that finish at the same time the lower index comes first. A place that
-    holds ``NOBODY`` is no neighbour.
+    holds ``NO_NEIGHBOUR`` is no neighbour.
     """
     shape, places = order.shape, neighbours.shape[-1]
     limit = _check(neighbours, order, cap, rule)
@@ -87,7 +87,7 @@ def _by_index(neighbours_DKM: Integers, order_DK: Integers) -> tuple[Integers, I
     """The neighbours' indices, lowest first, and the places where they were; nobody has an index above all."""
     draws, clients, _ = neighbours_DKM.shape
     flat = np.take_along_axis(order_DK, neighbours_DKM.reshape(draws, -1), axis=1).reshape(neighbours_DKM.shape)
-    index = np.where(neighbours_DKM == NOBODY, clients, flat)
+    index = np.where(neighbours_DKM == NO_NEIGHBOUR, clients, flat)
     place = np.argsort(index, axis=2, kind="stable")
     return np.take_along_axis(index, place, axis=2), place
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from paceline.report import marks
 from paceline.report.marks import Mark
-from paceline.report.spans import COLUMNS, KINDS, NOBODY, Window
+from paceline.report.spans import COLUMNS, KINDS, NO_SITE, Window
 from paceline.report.style import STYLE
 from paceline.report.text import energy, number, operations, seconds, site, size, tag, ticks, words
 
@@ -164,7 +164,7 @@ def describe(span: dict[str, Any], *, several: bool = False) -> str:
 
 
 def _whom(span: dict[str, Any], several: bool) -> str:
-    if span["peer"] == NOBODY:
+    if span["peer"] == NO_SITE:
         return " (no cause recorded)" if span["kind"] == "wait" else ""
     link = {"send": " to ", "receive": " from ", "wait": " for "}.get(span["kind"], "")
     return f"{link}{site(span['peer'], several=several)}" if link else ""
@@ -177,12 +177,12 @@ def sample() -> Window:
         for client, length in enumerate((3.0, 5.0, 10.0)):
             done = begin + length + 1
             rows += [
-                (client, "train", 0, begin, begin + length, turn, 0.0, 2e9, 30.0, NOBODY),
+                (client, "train", 0, begin, begin + length, turn, 0.0, 2e9, 30.0, NO_SITE),
                 (client, "send", 0, begin + length, done, turn, 4e6, 0.0, 1.0, -1),
                 (-1, "receive", client, begin + length, done, turn, 4e6, 0.0, math.nan, client),
                 (client, "wait", 0, done, begin + 13, turn, 0.0, 0.0, 0.0, 2 if client < 2 else -1),
             ]
-        rows.append((-1, "work", 0, begin + 11, begin + 13, turn, 0.0, 1e8, math.nan, NOBODY))
+        rows.append((-1, "work", 0, begin + 11, begin + 13, turn, 0.0, 1e8, math.nan, NO_SITE))
     columns = {name: np.array(column) for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True)}
     return Window(begin=0.0, end=26.0, columns=columns, sites=(-1, 0, 1, 2), active=4)
 

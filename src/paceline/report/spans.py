@@ -17,7 +17,7 @@ from paceline.errors import DataError
 
 COLUMNS = ("site", "kind", "lane", "start", "end", "round", "bytes", "flops", "joules", "peer")
 KINDS = ("train", "send", "receive", "work", "wait")
-NOBODY = -(2**31)
+NO_SITE = -(2**31)
 
 MAX_SITES = 40
 SHARED_SITES = 20
@@ -57,7 +57,7 @@ class Waiting:
 
     total: float
     causes: tuple[tuple[int, float], ...]
-    """(site, seconds) with the longest first; NOBODY where no cause was recorded."""
+    """(site, seconds) with the longest first; NO_SITE where no cause was recorded."""
 
 
 def read_window(

@@ -9,7 +9,7 @@ import numpy as np
 
 from paceline.report.charts import interval
 from paceline.report.runs import Group, Run
-from paceline.report.spans import NOBODY, Waiting
+from paceline.report.spans import NO_SITE, Waiting
 from paceline.report.text import MISSING, energy, number, operations, percent, seconds, site, size, spread, tag, words
 
 CAUSES_SHOWN = 6
@@ -173,7 +173,7 @@ def causes(waiting: Waiting, *, several: bool = False) -> str:
     for index, length in waiting.causes[:CAUSES_SHOWN]:
         share = length / waiting.total if waiting.total else 0.0
         meter = tag("span", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter")
-        name = "no cause recorded" if index == NOBODY else site(index, several=several)
+        name = "no cause recorded" if index == NO_SITE else site(index, several=several)
         cells = (
             words("td", name),
             words("td", seconds(length)),
