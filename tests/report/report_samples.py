@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paceline.ledger.spans import NO_SITE as NO_SITE
-from paceline.ledger.spans import SCHEMA
+from paceline.ledger.spans import NO_SITE, SCHEMA
 
 
 def write_spans(path, rows, schema=SCHEMA):
