@@ -108,7 +108,9 @@ def top(
 
 @app.command(cls=NamesAlgorithms)
 def run(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=begun)],
+    algorithm: Annotated[
+        str, typer.Argument(help="One of {names}; or your own, package.module:Class.", autocompletion=begun)
+    ],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -135,7 +137,12 @@ def run(
 
 @app.command(cls=NamesAlgorithms)
 def compare(
-    algorithms: Annotated[list[str], typer.Argument(help="Some of {names}.", autocompletion=begun)],
+    algorithms: Annotated[
+        list[str],
+        typer.Argument(
+            help="Some of {names}; or package.module:Class; a variant is NAME@SETTING=VALUE.", autocompletion=begun
+        ),
+    ],
     settings: Set = None,
     config: Config = None,
     until: UntilOption = None,
@@ -156,7 +163,9 @@ def compare(
 
 @app.command(cls=NamesAlgorithms)
 def sweep(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=begun)],
+    algorithm: Annotated[
+        str, typer.Argument(help="One of {names}; or your own, package.module:Class.", autocompletion=begun)
+    ],
     over: Annotated[
         list[str], typer.Option("--over", help="A setting and its values: local.lr=0.01,0.03,0.1; may be repeated.")
     ],
@@ -216,7 +225,9 @@ def report(
 
 @app.command(cls=NamesAlgorithms)
 def settings(
-    algorithm: Annotated[str, typer.Argument(help="One of {names}.", autocompletion=begun)],
+    algorithm: Annotated[
+        str, typer.Argument(help="One of {names}; or your own, package.module:Class.", autocompletion=begun)
+    ],
     settings: Set = None,
     config: Config = None,
     explain: Annotated[
