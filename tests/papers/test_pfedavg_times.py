@@ -218,7 +218,7 @@ def test_the_order_is_not_a_matter_of_course(monkeypatch, short):
     """With many slow clients, HierFAVG's two exchanges with them outweigh FedAvg's crowded server."""
     monkeypatch.setattr(pfedavg_iterations, "recordings", lambda: None)
     monkeypatch.setattr(pfedavg_iterations, "client_rates", lambda: Discrete((12.0, 30.0, 50.0)))
-    found = pfedavg_times._form_rows(fit(PF10, 6190.0, 1), pfedavg_times.measure(fit(PF10, 6190.0, 1), 1))
+    found = pfedavg_times._form_rows(fit(PF10, 6190.0, 1), 1)
     orders = [row.ok for row in found if row.name.endswith("order")]
     assert len(orders) == 6 and not all(orders)
 
