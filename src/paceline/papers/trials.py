@@ -231,7 +231,6 @@ def _complete(directory: Path, trial: Trial) -> bool:
         until = Until(**summary["until"])
     except (OSError, json.JSONDecodeError, KeyError):
         return False
-    kept.pop("versions", None)
     settings = trial.settings()
     kept["options"].pop("stragglers", None)  # which is a rule for absence now
     wanted = json.loads(json.dumps(describe(settings)))
@@ -240,8 +239,11 @@ def _complete(directory: Path, trial: Trial) -> bool:
     for words in (kept, wanted):  # before this was a setting, everybody had its own rule
         if words.setdefault("absence", OWN) == OWN:
             words["absence"] = settings.algorithm.traits(settings.clients).absence
-    # Where it was computed, and how long it would have gone on, does not change what was learned.
-    alike = {**kept, "executor": None} == {**wanted, "executor": None}
+    # Where and with what it was computed, and how long it would have gone on, does not change what was learned.
+    alike = {**kept, **dict.fromkeys(("executor", "versions"))} == {
+        **wanted,
+        **dict.fromkeys(("executor", "versions")),
+    }
     if not alike or replace(until, time=None) != replace(trial.until, time=None):
         raise SettingError(f"{directory} holds a run with other settings; choose another --out, or move it away")
     return _went_far_enough(summary, until, trial.until.time)

@@ -233,9 +233,8 @@ def _known(word: str) -> None:
     if word in GRAPHS.names:
         raise SettingError(f"the topology {word!r} needs numbers of its own, as in {GRAPHS.example(word)}")
     if ":" not in word and not Path(word).expanduser().is_file():
-        raise SettingError(
-            f"the topology {word!r} is neither known nor a file; {nearest(word, (*SIZED, *GRAPHS.names))}"
-        )
+        known = (*SIZED, *GRAPHS.names)
+        raise SettingError(f"the topology {word!r} is neither known nor a file; {nearest(word, known)}")
     if word.partition(":")[0] not in GRAPHS.names:
         parse_graph(word)
 

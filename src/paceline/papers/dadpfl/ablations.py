@@ -26,12 +26,8 @@ def fig5(request: Request, laboratory: Laboratory) -> Reproduction:
     """DA-T4: more neighbours M, all of which may be waited for."""
     rows, panels = list[Row](), dict[str, Runs]()
     for setup in setups(request):
-        variants = [
-            setup.variant(f"M = {M}", method="da-dpfl")  # Table I's own runs
-            if setup.degree == M
-            else setup.variant(f"M = {M}", f"M{M}", *setup.linked("random", M), f"da-dpfl.wait={M}", method="da-dpfl")
-            for M in NEIGHBOURS
-        ]
+        words = {M: (*setup.linked("random", M), f"da-dpfl.wait={M}") for M in NEIGHBOURS}
+        variants = setup.ladder("M", words)
         runs = panels[setup.data] = setup.ablate(laboratory, request.seeds, variants)
         times = {name: by_seed(those, per_round("time")) for name, those in runs.items()}
         rows += _fig5_rows(setup.data, runs, times)
@@ -117,12 +113,7 @@ def fig7(request: Request, laboratory: Laboratory) -> Reproduction:
     """DA-T4: how many neighbours are waited for."""
     rows, panels = list[Row](), dict[str, Runs]()
     for setup in setups(request):
-        variants = [
-            setup.variant(f"N = {N}", method="da-dpfl")  # Table I's own runs
-            if setup.degree == N
-            else setup.variant(f"N = {N}", f"N{N}", f"da-dpfl.wait={N}", method="da-dpfl")
-            for N in WAITS
-        ]
+        variants = setup.ladder("N", {N: (f"da-dpfl.wait={N}",) for N in WAITS})
         variants.append(setup.variant("dispfl", method="dispfl"))
         runs = panels[setup.data] = setup.ablate(laboratory, request.seeds, variants)
         rows += _fig7_rows(setup, runs)

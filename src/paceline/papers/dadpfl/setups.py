@@ -110,6 +110,11 @@ class Setup:
         words = (f"partition={self.splits[split]}", *more)
         return Variant(name, f"{split}-{case}" if case else split, words, (method,) if method else None)
 
+    def ladder(self, letter: str, words: Mapping[int, Words]) -> list[Variant]:
+        """DA-DPFL with each value of a setting; the one that Table I has too is its own runs."""
+        known = {v: (f"{letter}{v}", *more) if v != self.degree else () for v, more in words.items()}
+        return [self.variant(f"{letter} = {v}", *more, method="da-dpfl") for v, more in known.items()]
+
     def ablate(self, laboratory: Laboratory, seeds: int, variants: Sequence[Variant]) -> dict[str, list[Finished]]:
         """DA-DPFL in several variants, and DisPFL where one is made for it."""
         grid = Grid(scenes=[self.scene], methods=("da-dpfl", "dispfl"), variants=variants, seeds=seeds)
