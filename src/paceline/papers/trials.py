@@ -240,11 +240,8 @@ def _complete(directory: Path, trial: Trial) -> bool:
         if words.setdefault("absence", OWN) == OWN:
             words["absence"] = settings.algorithm.traits(settings.clients).absence
     # Where and with what it was computed, and how long it would have gone on, does not change what was learned.
-    alike = {**kept, **dict.fromkeys(("executor", "versions"))} == {
-        **wanted,
-        **dict.fromkeys(("executor", "versions")),
-    }
-    if not alike or replace(until, time=None) != replace(trial.until, time=None):
+    apart = dict.fromkeys(("executor", "versions"))
+    if {**kept, **apart} != {**wanted, **apart} or replace(until, time=None) != replace(trial.until, time=None):
         raise SettingError(f"{directory} holds a run with other settings; choose another --out, or move it away")
     return _went_far_enough(summary, until, trial.until.time)
 
