@@ -5,7 +5,7 @@ import pytest
 
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff, weight
-from paceline.algorithms.pool import IdleClients
+from paceline.algorithms.pool import RestingClients
 from paceline.errors import SettingError
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
@@ -141,9 +141,9 @@ class Fleet:
 @pytest.mark.parametrize("away", [{0, 1, 2, 3, 4}, {0, 1, 3, 4}, {2}, set(), {1, 2}])
 def test_a_pool_draws_as_if_it_asked_everybody_every_time_and_asks_nobody_twice(away):
     world = Fleet(5, away)
-    idle, plain, busy = IdleClients(world, 1), world.stream(), set()
+    idle, plain, busy = RestingClients(world, 1), world.stream(), set()
     for turn in range(12):
-        draws = (int(plain.integers(5)) for _ in range(IdleClients.TRIES))
+        draws = (int(plain.integers(5)) for _ in range(RestingClients.TRIES))
         wanted = next((client for client in draws if client not in busy | away), None)
         world.asked.clear()
         assert idle.take() == wanted

@@ -80,7 +80,7 @@ def _own_words(rng: random.Random, name: str, n: int) -> list[str]:
         own["gradients"] = rng.choice(["batch", "full"])
     elif "extra" in fields:
         own["extra"] = rng.choice(["true", "false"])
-    if traits.observes and "pruning" in fields:  # which a dry run cannot learn
+    if traits.assumption is not None and "pruning" in fields:  # which a dry run cannot learn
         own |= {"wait": rng.randint(0, n), "rule": rng.choice(["fastest", "lowest"]), "pruning.target": 0}
         own |= {"decay": rng.choice(["true", "false"]), "growth": rng.choice(["gradient", "random"])}
     words = [f"{name}.{key}={value}" for key, value in own.items()]

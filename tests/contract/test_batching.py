@@ -128,7 +128,7 @@ def test_observing_every_round_changes_nothing(truth, name):
     assert scores(run) == pytest.approx(scores(truth[name]), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not traits(name).observes])
+@pytest.mark.parametrize("name", [name for name in NAMES if traits(name).assumption is None])
 def test_a_dry_run_has_the_same_timeline(truth, name):
     """Bytes, seconds and joules are those of the real run; FLOPs follow nominal data sizes and may differ."""
     run = run_alone(name, dry=True)

@@ -53,7 +53,7 @@ def test_a_run_knows_no_member_of_a_concrete_world():
 
 def test_no_flag_is_read_by_name():
     """Of what an algorithm must say before it runs, everything is in its ``Traits``."""
-    flags = set(Traits.__dataclass_fields__) | {"observes", "parties", "needs_public"}
+    flags = set(Traits.__dataclass_fields__) | {"parties", "needs_public"}
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
@@ -168,8 +168,8 @@ def test_a_timeline_in_one_line():
     assert timeline.spans().num_rows > 2000
     slow = paceline.dry("fedavg", FleetSettings(times="constant:2", jitter=0.0), clients=30)
     assert slow.times[:3] == [2.0, 4.0, 6.0]
-    with pytest.raises(SettingError, match="depends on learning"):
-        paceline.dry("psfl")
+    assumed = paceline.dry("psfl", rounds=3)
+    assert "W=5 sequences of S=4 clients" in assumed.assumed and assumed.totals.visits == 60
 
 
 # -- absence ----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, Literal, Protocol, TypeVar
 
 from paceline.algorithms.world import World
@@ -138,12 +139,13 @@ class Algorithm(Protocol):
 
         Unless a class says otherwise: its own ``rounds`` and ``local``, and who is away is left out.
         """
-        rounds, local = getattr(self, "rounds", None), getattr(self, "local", None)
-        if not isinstance(rounds, int) or not isinstance(local, LocalSGD):
+        try:
+            rounds, local = self.rounds, self.local  # type: ignore[attr-defined]
+        except AttributeError:
             raise SettingError(
                 f"{type(self).__name__} has no settings `rounds: int` and `local: LocalSGD`; give it both, or a"
                 " method traits(clients) that says them"
-            )
+            ) from None
         return Traits(rounds=rounds, local=local, absence="skip")
 
     def run(self, world: World) -> AsyncIterator[Progress]:
@@ -157,7 +159,13 @@ async def came_back(world: World, branches: Mapping[K, Coroutine[Any, Any, T | N
     Each branch has a name, as a rule its client. Whose branch drops out is not in the answer, and neither is one that
     has nothing to bring (None); the others stay in their order.
     """
-    answers = await world.gather(unless_dropped(branch) for branch in branches.values())
+    try:
+        answers = await world.gather(unless_dropped(branch) for branch in branches.values())
+    except BaseException:
+        for branch in branches.values():  # a run that is cut off leaves no branch that nobody began
+            if getcoroutinestate(branch) == CORO_CREATED:
+                branch.close()
+        raise
     return those(branches, answers)
 
 
