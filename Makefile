@@ -24,8 +24,10 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/pytest
 
+# What takes long, and every property with many more examples than in each run of the suite.
 test-slow: $(READY)
 	$(BIN)/pytest -m slow --override-ini "addopts=-q --strict-markers -n 1"
+	PACELINE_EXAMPLES=300 $(BIN)/pytest -m hypothesis
 
 test-data: $(READY)
 	@test -n "$$PACELINE_DATA" || { echo "set PACELINE_DATA to a directory of datasets (see: paceline data)"; exit 2; }

@@ -1,19 +1,31 @@
 """One thread a test process: several processes share the cores, and spinning threads would starve each other.
 
-No deadlines for Hypothesis either: on a busy machine an example takes as long as it takes. All else is as it has it,
-here or where it finds itself in CI.
+No deadlines for Hypothesis either: on a busy machine an example takes as long as it takes. A failure prints
+how to repeat it.
 """
 
 import os
 
 from hypothesis import settings
 
+EXAMPLES = int(os.environ.get("PACELINE_EXAMPLES", "40"))
+"""Of each property; `make test-slow` asks for more."""
 os.environ.setdefault("PACELINE_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-settings.register_profile("paceline", deadline=None, print_blob=True)
+settings.register_profile("paceline", deadline=None, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("paceline")
 
 
 def pytest_configure(config):
     """Warnings are errors in tests (pyproject.toml), but for one that says that something is slow."""
     config.addinivalue_line("filterwarnings", "ignore::paceline.errors.SlowerWay")
+
+
+def pytest_collection_modifyitems(config, items):
+    """What is marked slow is for whoever asks for it: `make test-slow`."""
+    if "slow" in config.option.markexpr:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]

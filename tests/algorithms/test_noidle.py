@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.algorithms.apfl import APFL, Buffer, staleness_weight
@@ -177,7 +177,6 @@ def test_devices_that_train_on_in_dga_are_not_booked_as_waiting():
         assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(intervals))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     times=st.lists(st.floats(0.5, 30.0), min_size=2, max_size=8),
     server=st.sampled_from([0.0, 0.3, 5.0, 60.0]),

@@ -3,7 +3,7 @@ weights that were really used form a symmetric, doubly stochastic matrix."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.algorithms import pfedavg
@@ -128,7 +128,6 @@ def test_any_server_of_a_torus_may_die_at_any_time():
         assert all(end <= when for end in ends)  # the dead do nothing
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     graph=st.sampled_from(["torus:3x3", "ring:9", "complete:5", "barbell:3,3", "tree:9", "hypercube:3"]),
     weights=st.sampled_from(["metropolis", "constant", "random"]),

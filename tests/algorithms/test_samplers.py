@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.algorithms import time_order
@@ -96,7 +96,6 @@ def test_nothing_is_allocated_before_it_is_needed():
     assert vars(times).keys() == {"_clients", "_key", "_mean", "_ready", "_middle"}
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     clients=st.integers(1, 30),
     seen=st.lists(st.tuples(st.integers(0, 29), st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.7])), max_size=120),
@@ -221,7 +220,6 @@ def structures(draw):
     return draw(st.integers(width * length, width * length + 60)), width, length
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     structure=structures(),
     name=st.sampled_from(sorted(SAMPLERS)),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.data.counting import apportion, draw_counts, grant
 from paceline.seeds import stream
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     weights=st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20),
     fill=st.floats(0, 1),
@@ -34,7 +33,6 @@ def test_apportion_is_proportional_when_it_divides():
     assert list(apportion(np.array([1.0, 2.0, 3.0]), 60, 0, 60)) == [10, 20, 30]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5))
 def test_draw_counts_fills_every_need_and_never_overdraws(seed, clients, classes):
     rng = stream(seed, "draw")

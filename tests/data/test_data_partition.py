@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.data.partition import (
@@ -48,7 +48,6 @@ covering = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(labels=labelled, text=covering, clients=st.integers(8, 16), seed=st.integers(0, 10**6))
 def test_every_index_is_owned_exactly_once_and_nobody_is_empty(labels, text, clients, seed):
     part = parse_partition(text).split(labels, clients, stream(seed, "split"))
@@ -60,7 +59,6 @@ def test_every_index_is_owned_exactly_once_and_nobody_is_empty(labels, text, cli
     assert part.label_counts(labels, 8).sum() == len(labels)
 
 
-@settings(max_examples=60, deadline=None)
 @given(labels=labelled, clients=st.integers(1, 12), groups=st.integers(12, 20), seed=st.integers(0, 10**6))
 def test_natural_never_cuts_a_group(labels, clients, groups, seed):
     group = np.arange(len(labels)) % groups

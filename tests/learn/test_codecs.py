@@ -108,7 +108,6 @@ def check(codec, space, x, *context):
 
 
 @given(CODECS, VECTORS)
-@settings(deadline=None, max_examples=150)
 def test_what_arrives_is_what_went_through(codec, x):
     space, before = space_of(len(x)), bits_of(x)
     if codec.through(x).isfinite().all():
@@ -120,7 +119,6 @@ def test_what_arrives_is_what_went_through(codec, x):
 
 
 @given(MASKS, st.lists(NUMBERS, min_size=NET.size, max_size=NET.size).map(torch.tensor))
-@settings(deadline=None, max_examples=60)
 def test_masked_values_and_masks_arrive(mask, x):
     active = int(mask.sum())
     check(Masked(active), NET, x, mask)
@@ -132,7 +130,6 @@ def test_masked_values_and_masks_arrive(mask, x):
 
 
 @given(MASKS)
-@settings(deadline=None)
 def test_sizes_are_those_that_sparse_models_are_charged(mask):
     counts = torch.tensor([[int(mask[slot.start : slot.stop].sum()) for slot in maskable(NET)]])
     active = int(counts.sum())
@@ -223,7 +220,6 @@ def at_random(x, bits, key):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @given(x=VECTORS, share=st.floats(0.001, 1))
-@settings(deadline=None)
 def test_top_is_beers(dtype, x, share):
     x = x.to(dtype)
     assert Top(share).kept(len(x)) == kept_of(len(x), share)
@@ -241,7 +237,7 @@ def test_top_chooses_as_topk_among_equals():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @given(x=VECTORS, key=KEYS)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @example(x=torch.tensor([3.4028234663852886e38, -1.0, 0.0]), key=1)
 def test_rounded_is_dfedavgms(dtype, x, key):
     """To the sign of a zero, and where it overflows."""
@@ -257,7 +253,7 @@ def test_rounded_is_dfedavgms(dtype, x, key):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @given(x=st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=40).map(torch.tensor), key=KEYS)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_gsgd_is_beers_but_for_what_does_not_fit(dtype, x, key):
     x = x.to(dtype)
     for bits in BITS:
@@ -276,7 +272,6 @@ def test_the_largest_number_may_not_fit_in_gsgds_bits():
 
 
 @given(KEYS, st.integers(1, 50))
-@settings(deadline=None)
 def test_draws_are_those_of_gossip(key, size):
     like = torch.zeros(size)
     assert torch.equal(rounding.draws(key, like), gossip.draws(key, like))
@@ -286,7 +281,6 @@ def test_draws_are_those_of_gossip(key, size):
 
 
 @given(st.lists(st.integers(0, 2**16 - 1), max_size=40))
-@settings(deadline=None)
 def test_packed_bits_are_one_long_number(numbers):
     for bits in BITS:
         codes = [number % 2**bits for number in numbers]
@@ -297,7 +291,7 @@ def test_packed_bits_are_one_long_number(numbers):
 
 
 @given(VECTORS.filter(lambda x: x.abs().max() < 1e18), KEYS)
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_every_number_of_bits_arrives(x, key):
     for bits in BITS:
         for codec in (Rounded(bits), Rounded(bits, key), Gsgd(bits, key)):
@@ -467,7 +461,6 @@ def mutated(draw, data):
 
 @pytest.mark.parametrize("codec", EVERY, ids=str)
 @given(data=st.data())
-@settings(deadline=None, max_examples=60)
 def test_mutated_bytes_are_a_vector_or_a_wire_error(codec, data):
     """A vector only if length and header are right; and then one that the codec could have sent."""
     x, mask = told(codec)
@@ -506,7 +499,6 @@ ANY = st.recursive(
 
 
 @given(st.sampled_from([*EVERY, Bitmap(("0.weight",)), Indices(3, ("0.weight",)), Gsgd(16, -(2**63))]) | CODECS)
-@settings(deadline=None)
 def test_a_description_is_plain_and_makes_the_same_codec(codec):
     described = describe(codec)
     assert json.loads(json.dumps(described)) == described
@@ -551,7 +543,6 @@ def test_impossible_descriptions_are_refused(description, said):
 
 
 @given(ANY | st.fixed_dictionaries({"name": st.sampled_from([k.__name__.lower() for k in KINDS])}), st.data())
-@settings(deadline=None)
 def test_any_description_is_a_codec_or_a_wire_error(description, data):
     if isinstance(description, dict):
         names = sorted({field.name for kind in KINDS for field in dataclasses.fields(kind)})

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
@@ -45,7 +45,6 @@ def draw(clients, recipe):
 
 
 @given(CLIENTS, RECIPES)
-@settings(deadline=None)
 def test_every_epoch_holds_every_sample_once(clients, recipe):
     batches = draw(clients, recipe)
     for client, (_, size) in enumerate(clients):
@@ -61,7 +60,6 @@ def test_every_epoch_holds_every_sample_once(clients, recipe):
 
 
 @given(CLIENTS, RECIPES)
-@settings(deadline=None)
 def test_only_the_last_batch_of_an_epoch_is_short(clients, recipe):
     batches = draw(clients, recipe)
     for client, (_, size) in enumerate(clients):
@@ -72,7 +70,6 @@ def test_only_the_last_batch_of_an_epoch_is_short(clients, recipe):
 
 
 @given(CLIENTS, RECIPES)
-@settings(deadline=None)
 def test_padding_is_marked_and_harmless(clients, recipe):
     """Padding lies behind the real samples, points at a sample that exists, and fills the steps that are over."""
     batches = draw(clients, recipe)
@@ -87,7 +84,6 @@ def test_padding_is_marked_and_harmless(clients, recipe):
 
 
 @given(CLIENTS, RECIPES)
-@settings(deadline=None)
 def test_company_changes_nothing(clients, recipe):
     together = draw(clients, recipe)
     for client, one in enumerate(clients):
@@ -95,7 +91,6 @@ def test_company_changes_nothing(clients, recipe):
 
 
 @given(KEYS, st.integers(1, 40), st.integers(1, 16), st.integers(1, 20), st.integers(0, 20))
-@settings(deadline=None)
 def test_a_longer_visit_begins_like_a_shorter_one(key, size, batch, steps, more):
     short = draw([(key, size)], LocalSGD(batch=batch, steps=steps))
     long = draw([(key, size)], LocalSGD(batch=batch, steps=steps + more))
@@ -174,7 +169,6 @@ def test_crops_are_even_and_flips_are_fair():
 
 
 @given(st.lists(KEYS, min_size=1, max_size=4), st.integers(0, 1000), st.integers(1, 8), st.integers(0, 8))
-@settings(deadline=None)
 def test_crops_depend_on_key_step_and_place_alone(client_keys, step, batch, more):
     together = draw_crops(torch.tensor(client_keys), step, batch + more)
     for k, key in enumerate(client_keys):
@@ -192,7 +186,6 @@ def test_steps_have_draws_of_their_own():
 
 
 @given(KEYS, st.integers(1, 6), st.integers(1, 3), st.integers(1, 7), st.integers(1, 7))
-@settings(deadline=None)
 def test_all_at_once_is_one_by_one(key, count, channels, height, width):
     x = torch.arange(1.0, 1 + count * channels * height * width).reshape(count, channels, height, width)
     crops = draw_crops(torch.tensor([key]), 0, count)

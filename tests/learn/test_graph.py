@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -115,7 +115,6 @@ def in_models(expression):
 
 
 @given(EXPRESSIONS, st.sampled_from([0, 1, 2, 1000]))
-@settings(deadline=None)
 def test_algebra_is_numpy_s_however_much_is_folded(expression, fused):
     """Twelve leaves with factors up to 3 stay below 1e7, and rounding below 1e-9 of that."""
     with pytest.MonkeyPatch.context() as patch:
@@ -125,7 +124,6 @@ def test_algebra_is_numpy_s_however_much_is_folded(expression, fused):
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=8), st.data())
-@settings(deadline=None)
 def test_a_mean_ignores_order_to_rounding(numbers, data):
     weights = data.draw(st.lists(st.floats(0.01, 10), min_size=len(numbers), max_size=len(numbers)))
     order = data.draw(st.permutations(range(len(numbers))))
@@ -238,7 +236,7 @@ def test_a_long_chain_that_nobody_wants_any_more():
     """A run that is stopped drops its pending graph: that must not recurse to the end of the stack."""
     x = value([0.0, 0.0, 0.0])
     first = weakref.ref(x)
-    for k in range(100_000):
+    for k in range(20_000):  # a thousand would end the stack
         x = combine([(0.9, x), (0.1, visit(x, k))])
     del x
     gc.collect()

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import DataError, SettingError
@@ -108,7 +108,6 @@ def test_a_recipe_is_a_value():
     ),
     st.sampled_from([0.0, 0.05]),
 )
-@settings(deadline=None)
 def test_lengths_are_those_of_the_batches_that_are_drawn(size, batch, length, sam):
     """Costs are booked from ``steps_for`` and ``samples_for`` before anything is drawn: they must be the truth."""
     recipe = LocalSGD(batch=batch, sam=sam, **length)

@@ -35,7 +35,7 @@ def test_slots_follow_named_parameters_without_gaps():
 
 
 @given(st.integers(1, 4))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_reading_and_writing_are_inverse(clients):
     made = space()
     flat_CP = torch.arange(float(clients * made.size), dtype=torch.float64).reshape(clients, -1)

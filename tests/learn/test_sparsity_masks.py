@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -88,7 +88,6 @@ def shapes_up_to(side):
     return st.lists(st.lists(st.integers(1, side), min_size=2, max_size=4).map(tuple), min_size=1, max_size=8)
 
 
-@settings(deadline=None, max_examples=200)
 @given(shapes_up_to(600), st.floats(0.01, 1.0), st.sampled_from(["erk", "uniform"]))
 def test_the_total_density_is_the_target_to_one_weight(shapes, density, spread):
     slots, _ = layers(*shapes)
@@ -102,7 +101,6 @@ def test_the_total_density_is_the_target_to_one_weight(shapes, density, spread):
     assert all(1 <= k <= n for k, n in zip(kept, layout.sizes(slots), strict=True))
 
 
-@settings(deadline=None, max_examples=200)
 @given(shapes_up_to(600), st.floats(0.01, 1.0))
 def test_erk_is_its_definition(shapes, density):
     """Layers below 1 share one ε; a dense layer would exceed 1 at it; the total is the target."""
@@ -184,7 +182,6 @@ def test_every_place_is_equally_likely():
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-@settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_the_smallest_are_a_stable_sort_s(dtype, data):
     """Few different keys, so that most choices tear a tie; the largest key is never chosen."""
@@ -201,7 +198,6 @@ def test_the_smallest_are_a_stable_sort_s(dtype, data):
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-@settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_a_gpu_s_way_chooses_the_same(dtype, data):
     """On a CPU without its kernel; layers may leave gaps between them."""
@@ -262,7 +258,6 @@ def rigl_by_hand(weight, mask, score, slots, fraction):
     return mask
 
 
-@settings(deadline=None, max_examples=100)
 @given(shapes_up_to(6), st.floats(0, 1), st.floats(0, 1), st.integers(0, 99), st.sampled_from(DTYPES), st.booleans())
 def test_moving_keeps_every_layer_s_count(shapes, fraction, density, seed, dtype, ties):
     slots, size = layers(*shapes)
@@ -416,14 +411,14 @@ def test_counts_are_exact_beyond_what_float32_can_count(monkeypatch):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_does_not_depend_on_its_batch(dtype):
-    """100 clients at once and each of some alone, to the bit."""
+    """30 clients at once and each of some alone, to the bit."""
     lenet = space(dtype=dtype)
     slots = maskable(lenet)
-    weights, gradients = draws(100, lenet.size, dtype=dtype), draws(100, lenet.size, seed=2, dtype=dtype)
-    mask = random_masks(lenet, slots, layer_counts(slots, 0.5), 7, range(100))
-    key = torch.arange(100)
+    weights, gradients = draws(30, lenet.size, dtype=dtype), draws(30, lenet.size, seed=2, dtype=dtype)
+    mask = random_masks(lenet, slots, layer_counts(slots, 0.5), 7, range(30))
+    key = torch.arange(30)
     moved, grown = rigl(weights, mask, gradients, slots, 0.3), random_growth(weights, mask, key, slots, 0.3)
-    for k in (0, 41, 99):
+    for k in (0, 11, 29):
         row = slice(k, k + 1)
         assert torch.equal(rigl(weights[row], mask[row], gradients[row], slots, 0.3), moved[row])
         assert torch.equal(random_growth(weights[row], mask[row], key[row], slots, 0.3), grown[row])

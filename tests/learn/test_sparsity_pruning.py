@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import CostError, SettingError
@@ -193,7 +193,6 @@ def test_a_layer_keeps_one_weight():
     assert prune(weights, mask, slots, Sap(eta=1e9, beta=1)).tolist() == [[0, 0, 1, 1]]
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.floats(0, 0.99), st.floats(0, 2), st.integers(0, 50))
 def test_a_target_is_reached_to_one_weight_and_never_passed(target, eta, seed):
     slots = [Slot("a", (5, 20), 0, 100), Slot("b", (3, 10), 100, 130), Slot("c", (1, 7), 130, 137)]
@@ -264,17 +263,17 @@ def test_pruning_times_are_those_of_the_specification():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_row_does_not_depend_on_its_batch(rule, dtype, threads):
-    """100 clients at once and each of some alone, to the bit, whatever the threads."""
+    """30 clients at once and each of some alone, to the bit, whatever the threads."""
     lenet = space("lenet", dtype=dtype)
     slots = maskable(lenet)[-1:] if rule.p == 0.3 else maskable(lenet)  # such powers take 52 square roots
-    weights = draws(100, lenet.size, dtype=dtype)
-    mask = random_masks(lenet, slots, layer_counts(slots, 0.5), 7, range(100))
+    weights = draws(30, lenet.size, dtype=dtype)
+    mask = random_masks(lenet, slots, layer_counts(slots, 0.5), 7, range(30))
     index, score = pq_index(weights, mask, slots, rule), detection(weights, weights[0] * 2, lenet.slots)
     pruned = prune(weights, mask, slots, rule)
     usual = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        for k in (0, 41, 99):
+        for k in (0, 11, 29):
             row = slice(k, k + 1)
             assert torch.equal(pq_index(weights[row], mask[row], slots, rule), index[row])
             assert torch.equal(detection(weights[row], weights[0] * 2, lenet.slots), score[row])

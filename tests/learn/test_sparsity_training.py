@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -14,7 +14,6 @@ from paceline.learn.space import Space
 from paceline.learn.sparsity import counts, layer_counts, maskable, random_masks
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     inputs=st.integers(2, 9),
     hidden=st.integers(2, 9),

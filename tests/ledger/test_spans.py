@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import CostError
@@ -48,7 +48,6 @@ def rows_of(table):
 
 
 @given(st.lists(acts(), max_size=30), st.sampled_from([1, 2, 7, 1 << 16]))
-@settings(deadline=None, max_examples=50)
 def test_totals_are_the_sums_of_what_is_on_disk(tmp_path_factory, calls, chunk):
     path = tmp_path_factory.mktemp("ledger") / "spans.parquet"
     with pytest.MonkeyPatch.context() as patch:
@@ -78,7 +77,6 @@ def test_totals_are_the_sums_of_what_is_on_disk(tmp_path_factory, calls, chunk):
 
 
 @given(st.lists(acts(), max_size=30), st.sampled_from([1, 3, 1 << 16]))
-@settings(deadline=None, max_examples=50)
 def test_rows_do_not_depend_on_chunks_or_on_where_they_go(tmp_path_factory, calls, chunk):
     path = tmp_path_factory.mktemp("ledger") / "spans.parquet"
     expected = rows_of(written(Ledger(), calls).table())

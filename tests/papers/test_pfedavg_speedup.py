@@ -100,7 +100,7 @@ def test_one_stratum_is_no_stratum():
     assert stratified_variance(1, 5, nodes=200_000) == pytest.approx(harmonic(5, 2), rel=1e-3)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(1, 40),
     st.integers(1, 20),

@@ -110,7 +110,7 @@ def test_wrong_traffic_is_seen(monkeypatch):
     assert not any(row.ok for name, row in found.items() if name.startswith("P-FedAvg"))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from(["ring:5", "complete:4", "tree:6", "barbell:3,3", "star:5"]), st.integers(6, 40))
 def test_traffic_of_any_number_of_clients(word, clients):
     """Of any that leaves no server without one."""

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import SettingError
@@ -48,7 +48,6 @@ def plain_loop(neighbours, order, times, cap, rule):
 # -- one schedule ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     clients=st.integers(2, 12),
     share=st.floats(0, 1),

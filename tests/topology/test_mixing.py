@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paceline.errors import SettingError
@@ -70,7 +70,6 @@ def test_random_weights_follow_their_seed():
 
 
 @given(graph=connected_graphs(), weights=st.sampled_from(sorted(WEIGHTINGS)), signed=st.booleans())
-@settings(max_examples=150, deadline=None)
 def test_every_matrix_is_a_mixing_matrix(graph, weights, signed):
     found = make_mixing(graph, weights, signed=signed, seed=3)
     W = found.matrix
@@ -87,7 +86,6 @@ def test_every_matrix_is_a_mixing_matrix(graph, weights, signed):
 # A node whose own weight the optimum takes to 0 within rounding.
 @example(graph=Graph.of(7, [(0, 1), (0, 5), (1, 2), (1, 4), (1, 6), (2, 3), (2, 4), (2, 5), (5, 6)]))
 @given(graph=connected_graphs())
-@settings(max_examples=60, deadline=None)
 def test_the_optimum_is_the_best_and_proves_it(graph):
     best, signed = make_mixing(graph), make_mixing(graph, signed=True)
     for name in ("metropolis", "uniform", "constant", "random"):

@@ -5,7 +5,7 @@ import math
 import time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paceline.clock import VirtualLoop
@@ -506,7 +506,6 @@ TRANSFERS = st.lists(
 
 @pytest.mark.parametrize("traced", [False, True], ids=["rate", "trace"])
 @pytest.mark.parametrize("word", ["fair", "ofdma"])
-@settings(max_examples=40, deadline=None)
 @given(TRANSFERS)
 @example([(0.0, (0, 1), MB, math.inf), (0.0, (0, 2), MB, 0.5), (0.25, (3, 1), MB, math.inf)])
 def test_energy_is_watts_times_the_time_with_the_radio_on(word, traced, transfers):
@@ -522,7 +521,6 @@ def test_energy_is_watts_times_the_time_with_the_radio_on(word, traced, transfer
 @pytest.mark.parametrize("traced", [False, True], ids=["rate", "trace"])
 @pytest.mark.parametrize("server", [None, 12.0])
 @pytest.mark.parametrize("word", ["fair", "ofdma"])
-@settings(max_examples=60, deadline=None)
 @given(TRANSFERS)
 @example([(0.0, (0, -1), MB, math.inf), (0.0, (0, 1), MB, 0.5), (0.25, (0, -1), MB, math.inf)])
 def test_groups_say_the_same_as_dividing_everything_always(word, server, traced, transfers):

@@ -51,19 +51,16 @@ def expected(failure, availability):
     return type(failure) is SiteError and failure.__cause__ is None
 
 
-@settings(max_examples=60, deadline=None)
 @given(algorithm, times, links, availability, st.integers(0, 10**6))
 def test_schedules(name, times, links, availability, seed):
     look_at(schedule(name, times, links, availability, seed))
 
 
-@settings(max_examples=60, deadline=None)
 @given(algorithm, times, shared_links, availability, network, st.integers(0, 10**6))
 def test_schedules_that_share_a_network(name, times, links, availability, network, seed):
     look_at(schedule(name, times, links, availability, seed, *network))
 
 
-@settings(max_examples=60, deadline=None)
 @given(algorithm, times, links, availability, absence, st.integers(0, 10**6))
 def test_who_waits_is_idle_and_there(name, times, links, availability, absence, seed):
     """Whatever an algorithm does side by side: a device waits for one thing at a time, and only while it is there."""
@@ -73,13 +70,12 @@ def test_who_waits_is_idle_and_there(name, times, links, availability, absence, 
     who_waits_is_there(rows, run.world.machines.fleet.availability)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(SEVERAL), times, links, availability, failures, st.integers(0, 10**6))
 def test_schedules_with_failures(name, times, links, availability, failures, seed):
     look_at(schedule(name, times, links, availability, seed, f"fleet.failures={failures}"))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(times, shared_links, network, failures, st.integers(0, 10**6))
 def test_schedules_with_failures_that_share_a_network(times, links, network, failures, seed):
     look_at(schedule("p-fedavg", times, links, "always", seed, *network, f"fleet.failures={failures}"))
