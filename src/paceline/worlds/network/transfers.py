@@ -53,17 +53,19 @@ class Transfers:
         self._network = fleet.network
         self._safe = fleet.failures.none
         free = isinstance(fleet.links, FreeLinks) and fleet.network is None
-        self._at_once = free and presence.steady and self._safe
+        self.at_once = free and presence.steady and self._safe
         """Whether every transfer takes no time and nothing can come in its way: the usual case of large dry runs."""
         self._alarms: dict[float, asyncio.Future[None]] = {}
         self._flows = Flows(loop, fleet.network) if fleet.network is not None else None
 
+    def pass_at_once(self, source: int, target: int, size: float, round: int) -> None:
+        """Book a transfer where all are at once."""
+        now = self._loop.time()
+        self._ledger.transfer(source, target, now, now, round, size, 0.0)
+
     async def carry(self, source: int, target: int, size: float, round: int, *, waits: bool = True) -> None:
         """Move so many bytes; ``Dropped`` or ``Severed`` where an end or the link fails before they are over."""
         now = self._loop.time()
-        if self._at_once:
-            self._ledger.transfer(source, target, now, now, round, size, 0.0)
-            return
         failing = math.inf if self._safe else self._failing(source, target)
         if failing <= now:
             raise self._broken(source, target)

@@ -131,7 +131,10 @@ class SimulatedMachines:
     ) -> Sequence[Model]:
         """Over the links of both ends."""
         size = models[0].nbytes if len(models) == 1 else sum(model.nbytes for model in models)
-        await self._transfers.carry(source, target, size, round, waits=waits)
+        if self._transfers.at_once:
+            self._transfers.pass_at_once(source, target, size, round)
+        else:
+            await self._transfers.carry(source, target, size, round, waits=waits)
         return models
 
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
