@@ -77,7 +77,9 @@ def drive(runs: Sequence[Run], executor: Executor) -> None:
     """Take all runs to their ends; failures stay with their runs. Files are complete even if interrupted."""
     active = list(runs)
     # Tasks, futures and nodes die by reference count; the collector would only walk over them again and again.
-    gc.freeze()
+    mine = not gc.get_freeze_count()  # else somebody has done it, and it is not ours to undo
+    if mine:
+        gc.freeze()
     before = gc.get_threshold()
     gc.set_threshold(200_000, 20, 100)
     try:
@@ -92,7 +94,8 @@ def drive(runs: Sequence[Run], executor: Executor) -> None:
             active = [run for run in active if not run.done]
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if mine:
+            gc.unfreeze()
         for run in active:  # only after an interruption
             run.failure = run.failure or sys.exception()
             run.close()
