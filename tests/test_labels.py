@@ -18,7 +18,7 @@ ABRIDGED = re.compile(rf"{LABEL.pattern}(?:(?:/|-| to |\s?(?:\.\.|–|…)\s?)[E
 """A second number without its letters, as in PS-7/8: nobody could search for it."""
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PAGE = re.compile(r"(?<![\w/.-])((?:\.\./)*[\w./-]*\w\.md)\b(#[\w-]+)?")
-SOURCE = re.compile(r"`(paceline/[\w/]+\.py)`(?:,?\s+\(((?:`[\w.]+`(?:,\s+)?)+)\))?")
+SOURCE = re.compile(r"`src/(paceline/[\w/]+\.py)`(?:,?\s+\(((?:`[\w.]+`(?:,\s+)?)+)\))?")
 ELSEWHERE = re.compile(r"https?://\S+|`[\w.-]+/[\w.-]+`")
 """Addresses, and repositories of others such as `google-research/rigl`."""
 
@@ -166,7 +166,7 @@ def test_the_walk_through_the_files_names_what_they_have():
     wrong = []
     for page in PAPERS.glob("*.md"):
         for part in re.split(r"^(?=##)", page.read_text(encoding="utf-8"), flags=re.M):
-            if (file := re.search(r"^File: `(paceline/[\w/]+\.py)`", part, flags=re.M)) is None:
+            if (file := re.search(r"^File: `src/(paceline/[\w/]+\.py)`", part, flags=re.M)) is None:
                 continue
             known = {name.rpartition(".")[2] for name in names(ROOT / "src" / file[1])}
             wrong += [f"{file[1]} has no {name}" for name in re.findall(r"\*`(\w+)`\*", part) if name not in known]

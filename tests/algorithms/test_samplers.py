@@ -93,7 +93,7 @@ def test_nothing_is_allocated_before_it_is_needed():
     times = TimeOrder(10**9, KEY)
     sequences = UniformSampler().draw(LightWorld(10**9), times, 0, 5, 4)
     assert len(sequences) == 5
-    assert vars(times).keys() == {"_clients", "_key", "_mean", "_ready", "_middle"}
+    assert vars(times).keys() == {"_clients", "_key", "_mean", "_ready", "_first_stranger"}
 
 
 @given(

@@ -1,9 +1,10 @@
 """Parallel-sequential federated learning, with FedAvg and sequential FL as its two ends.
 
-Zhou et al., INFOCOM 2025, Algorithm 1: W sequences ride abreast, each of S clients in a row; every sequence starts
-from the round's model, and the ends are averaged (PS-1 ... PS-3). Where W and S are not given, a warm-up estimates
-how unequal the clients are and the structure with the shortest time by the paper's bounds is taken (PS-9 ... PS-11).
-One sequence of S = N0 clients is sequential FL; W = N0 sequences of one client are FedAvg.
+Zhou et al., INFOCOM 2025, Algorithm 1: W sequences ride abreast, which means that they carry W copies of the round's
+model side by side, each from the server over S clients in turn and back; their ends are averaged (PS-1 ... PS-3).
+Where W and S are not given, a warm-up estimates σ², B, t̄ and κ (PS-9, PS-10), and the structure with the shortest
+time by the paper's bounds is taken (PS-7, PS-8, PS-11). One sequence of S = N0 clients is sequential FL; W = N0
+sequences of one client are FedAvg. All words and symbols: docs/papers/psfl.md.
 """
 
 from __future__ import annotations
@@ -36,16 +37,17 @@ from paceline.config import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 CHOSEN = ("W", "S", "width", "length", "ratio", "expected_round_seconds")
-"""Figures of the structure that was chosen."""
+"""The fields of ``Structure`` that go to the log as figures when the warm-up has chosen it (PS-7, PS-8)."""
 
 
 class End(NamedTuple):
-    """A sequence's model at its end, and the samples it has seen."""
+    """What a sequence delivers: its model, how many training samples its clients own, and who they were."""
 
     model: Model
     samples: int
+    """The training samples that its clients own together, for ``server.weights=samples``."""
     riders: tuple[int, ...]
-    """The clients it has been to."""
+    """The clients that it has visited, in their order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,42 +56,47 @@ class PSFL:
 
     rounds: int = bounded(100, least=1)
     participants: int = bounded(20, least=1)
-    """Most clients a round, W*S."""
+    """Ñ, the most clients of a round: W*S is at most this. Not used where both the width and the length are given."""
     width: int | None = bounded(None, least=1)
     """W, sequences abreast; chosen after a warm-up when neither it nor the length is given."""
     length: int | None = bounded(None, least=1)
     """S, clients in each."""
     sampler: Literal["partition", "uniform", "weighted"] | Sampler = "partition"
-    """How a round's clients are drawn: one of each speed class for every sequence (``partition``, PS-13), all alike
-    (``uniform``), or the faster the likelier (``weighted``)."""
+    """How a round's clients are drawn: one of each speed class for every sequence (``partition``, PS-13), every
+    client with the same probability (``uniform``), or the faster the likelier (``weighted``)."""
     local: LocalSGD = field(default_factory=LocalSGD)
     warmup: WarmUp = field(default_factory=WarmUp)
     server: ServerRule = field(default_factory=ServerRule)
     aggregation: Aggregation = field(default_factory=Aggregation)
 
     def check(self, clients: int) -> None:
-        """W*S clients are drawn without repetition, so there must be as many."""
+        """Refuse numbers out of bounds, and structures and warm-ups for which there are too few clients.
+
+        A round draws W*S clients without repetition (PS-14), so there must be as many.
+        """
         check_bounds(self)
         for name in ("width", "length"):
             given = getattr(self, name)
             alone = given is not None and None in (self.width, self.length)
             require(
                 not alone or given <= self.participants,
-                f"{name} is {given} but participants is {self.participants}; lower it, raise algorithm.participants,"
-                " or give both width and length",
+                f"psfl.{name} is {given} but psfl.participants is {self.participants}; lower the one, raise the"
+                " other, or give both psfl.width and psfl.length",
             )
         if (structure := self.given_structure()) is not None:
             check_fit(clients, *structure)
             return
         require(
             self.participants <= clients,
-            f"participants is {self.participants} but there are {clients} clients;"
-            " lower algorithm.participants or raise `clients`",
+            f"psfl.participants is {self.participants} but there are {clients} clients; lower it or raise `clients`",
         )
         self.warmup.check(clients)
 
     def traits(self, clients: int) -> Traits:
-        """The structure is learned unless it is given; the paper passes over whoever drops out."""
+        """What a run must know beforehand; whoever drops out is passed over, which is our choice.
+
+        Unless the structure is given it must be learned, and a dry run takes the assumed one instead.
+        """
         return Traits(
             rounds=self.rounds,
             local=self.local,
@@ -99,7 +106,11 @@ class PSFL:
         )
 
     def assumed_structure(self) -> Assumption:
-        """As many sequences as clients in each, or nearly: what a warm-up would find must be learned."""
+        """The structure that a dry run, which learns nothing, takes for the one that a warm-up would find.
+
+        W is the square root of the participants, rounded up, and S is the participants divided by W, rounded down:
+        about as many sequences as clients in each.
+        """
         width = math.isqrt(self.participants - 1) + 1
         length = max(1, self.participants // width)
         return Assumption(
@@ -109,44 +120,51 @@ class PSFL:
         )
 
     def given_structure(self) -> tuple[int, int] | None:
-        """W and S as far as they are given; one of them alone is filled up to the participants."""
+        """W and S if the settings say them, None if a warm-up must find them.
+
+        One of them alone is filled up to the participants; with one participant there is nothing to choose.
+        """
         if self.width is None and self.length is None:
             return (1, 1) if self.participants == 1 else None
         width = self.width or max(1, self.participants // (self.length or 1))
         return width, self.length or max(1, self.participants // width)
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
-        """Algorithm 1."""
+        """Algorithm 1: a warm-up unless the structure is given (PS-9 to PS-11), then training (PS-12 to PS-15)."""
         model = world.initial_model()
         times = TimeOrder(len(world.clients), int(world.stream("time order").integers(1 << 63)))
         structure = self.given_structure()
         if structure is None:
             model, structure = await self.warm_up(world, model, times)
         sampler = sampler_named(self.sampler) if isinstance(self.sampler, str) else self.sampler
-        seen = times if sampler.learns_times else None
+        observed = times if sampler.learns_times else None
         server = self.server.start()
         for r in range(self.rounds):
             await somebody(world, r, self.rounds)
-            sequences = sampler.draw(world, times, r, *structure)
-            rides = {place: self.ride(world, model, sequence, seen) for place, sequence in enumerate(sequences)}
-            arrived = [*(await came_back(world, rides)).values()]
+            sequences = sampler.draw(world, times, r, *structure)  # PS-12 to PS-14
+            rides = {w: self.ride(world, model, sequence, observed) for w, sequence in enumerate(sequences)}
+            arrived = [*(await came_back(world, rides)).values()]  # PS-3: as late as the slowest sequence
             flops = self.aggregation.flops(world, model, len(arrived))
             model = await world.work(world.server, flops, self.aggregate(world, server, model, arrived))
-            for _ in arrived:
+            for _ in arrived:  # every end was made from this round's model, so the report shows that none is stale
                 world.log.count("staleness", 0)
             yield Progress(model, {"sequences": len(arrived)})
 
     def aggregate(self, world: World, server: ServerOptimiser, model: Model, ends: Sequence[End]) -> Model:
-        """PS-2: the plain average, or what the rules say."""
+        """PS-2: the plain average of the ends, or what `aggregation` and `server` say."""
         models, samples = [end.model for end in ends], [end.samples for end in ends]
         if self.aggregation.rule == "mean" or not ends:
             return server.step(model, models, samples)
-        rejected = count_rejected(world, [end.riders for end in ends])
-        centre = self.aggregation.centre(world, model, [end - model for end in models], rejected)
+        note_rejected = count_rejected(world, [end.riders for end in ends])
+        centre = self.aggregation.centre(world, model, [trained - model for trained in models], note_rejected)
+        # One model has all the weight, whatever its samples: `server.weights` matters with the rule `mean` alone.
         return server.step(model, [model + centre], [sum(samples)])
 
     async def warm_up(self, world: World, model: Model, times: TimeOrder) -> tuple[Model, tuple[int, int]]:
-        """Lines 1 to 11: estimate, then choose; learning goes on from where the warm-up ends."""
+        """Lines 1 to 11 of Algorithm 1 (PS-9 to PS-11): estimate, then choose the structure.
+
+        Returned are the model that the warm-up ends with, from which learning goes on, and (W, S).
+        """
         model, found = await warm_up(world, model, self.local, self.warmup, times)
         world.log.tell(Event(text=found.text(), figures=found.figures()))
         best = choose_structure(
@@ -154,8 +172,8 @@ class PSFL:
             population=len(world.clients),
             time_mean=found.time_mean.value,
             time_std=found.time_std,
-            ratio=bound_ratio(found.sigma2.value, found.B.value, self.warmup.c0),
-        )
+            ratio=bound_ratio(found.sigma2.value, found.B.value, self.warmup.c0),  # PS-4
+        )  # PS-7, PS-8
         figures = {name: getattr(best, name) for name in CHOSEN}
         world.log.tell(
             Event(text=f"structure: {best.W} sequences of {best.S} clients. {explain(best)}", figures=figures)
@@ -163,11 +181,15 @@ class PSFL:
         return model, (best.W, best.S)
 
     async def ride(self, world: World, model: Model, sequence: Sequence[int], times: TimeOrder | None) -> End | None:
-        """The model passes from client to client: one that drops out is passed over, and whoever drops out with the
-        model in hand takes it away. None where nobody was there at all."""
+        """One sequence (PS-1): the model passes from client to client, and from the last one to the server.
+
+        A client that drops out before it has trained is passed over. ``Dropped`` when the holder, who has the trained
+        model, leaves: the model is lost with it. None where nobody was there at all. Where ``times`` is given, it is
+        told the clients' times (PS-15).
+        """
         holder, riders = world.server, list[int]()
         for client in sequence:
-            begin, there = world.now(), world.presence.online(client)
+            sent, there = world.now(), world.presence.online(client)
             try:
                 received = await world.send(model, holder, client)
                 model = await world.train(client, received, self.local)
@@ -175,8 +197,10 @@ class PSFL:
                 if dropped.site == holder:
                     raise
                 continue
-            if times is not None and there:  # the time to wait for a device that is away says nothing of its speed
-                times.observe(client, world.now() - begin)
+            # Who is away when called is not timed: the wait says nothing of its speed. But where the rule for absence
+            # is to wait, who leaves in mid-visit is charged with its time away, and the next one with its holder's.
+            if times is not None and there:
+                times.observe(client, world.now() - sent)  # PS-15, PS-E11
             holder = client
             riders.append(client)
         if not riders:

@@ -15,7 +15,7 @@ from paceline.algorithms.time_order import TimeOrder
 from paceline.errors import SettingError, nearest
 
 TRIES = 50
-"""Draws per wanted client before offline ones are taken, which will be waited for."""
+"""Draws per wanted client before offline ones are taken: waited for or skipped, as the rule for absence says."""
 TIMELY = 1e-9
 """Weights do not grow further below this share of the mean time: a time of 0 would have an infinite weight."""
 

@@ -38,6 +38,7 @@ class SortedKeys:
         self._sizes = np.full(len(table), half)
         self._sizes[full : full + 1] = rest
         self._ends: NDArray[np.int64] | None = None
+        """How many keys there are up to the end of each block; None after a change, until ``_count`` counts anew."""
 
     def __len__(self) -> int:
         return int(self._count()[-1])
@@ -99,10 +100,12 @@ class SortedKeys:
 class TimeOrder:
     """The running mean t̂_n of each client's observed times, and the clients in the order of it (PS-12).
 
-    Ties are broken by a hash of the client's number under ``key``, so that numbers never go with groups. Clients
-    that were never observed stand together, in the order of their hashes, where their estimate belongs: the mean
-    of the known ones. The order is a function of the estimates and the key alone. Memory is taken at the first
-    observation, or the first question for a rank: a run that needs no estimates pays nothing.
+    Equally fast clients are ordered by a hash of their numbers under ``key``, so that a client's number has nothing
+    to do with the group it falls into. Clients that were never observed (strangers) stand together, in the order of
+    their hashes, where the mean of the known estimates has its place. The order is a function of the estimates and
+    the key alone. A known client is kept in it as one complex number, estimate + i * rank by hash: numpy sorts those
+    by the real part, then by the imaginary part, so that ties are broken and no two keys are equal. Memory is taken
+    at the first observation, or the first question for a rank: a run that needs no estimates pays nothing.
     """
 
     def __init__(self, clients: int, key: int) -> None:
@@ -112,7 +115,8 @@ class TimeOrder:
         self._key = key
         self._mean = math.nan
         self._ready = False
-        self._middle: int | None = None
+        self._first_stranger: int | None = None
+        """The rank of the first client never observed; None after an observation, until somebody asks."""
 
     def __len__(self) -> int:
         return self._clients
@@ -169,7 +173,7 @@ class TimeOrder:
             self._mean = before + (estimate - before) / self.known
         self._estimates[client] = estimate
         self._order.add(complex(estimate, place))
-        self._middle = None
+        self._first_stranger = None
 
     def observe_all(self, seconds: ArrayLike) -> None:
         """Count a time of every client at once, or several: an array [clients] or [times, clients], nan for none."""
@@ -193,11 +197,11 @@ class TimeOrder:
         if not 0 <= rank < self._clients:
             raise IndexError(f"rank {rank} of {self._clients} clients")
         self._prepare()
-        middle, strangers = self._strangers_start(), len(self._strangers)
-        if rank < middle:
+        first, strangers = self._strangers_start(), len(self._strangers)
+        if rank < first:
             place = self._order[rank].imag
-        elif rank < middle + strangers:
-            place = self._strangers[rank - middle]
+        elif rank < first + strangers:
+            place = self._strangers[rank - first]
         else:
             place = self._order[rank - strangers].imag
         return int(self._hashed[int(place)])
@@ -211,21 +215,23 @@ class TimeOrder:
 
     def _strangers_start(self) -> int:
         """The rank of the first client never observed."""
-        if self._middle is None:
-            self._middle = self._order.below(complex(self._mean, -1)) if self.known else 0
-        return self._middle
+        if self._first_stranger is None:
+            self._first_stranger = self._order.below(complex(self._mean, -1)) if self.known else 0
+        return self._first_stranger
 
     def _prepare(self) -> None:
         if self._ready:
             return
         numbers = np.arange(self._clients)
         self._hashed = np.argsort(mix_array(self._key, numbers), kind="stable").astype(np.int32)
+        """The clients in the order of their hashes."""
         self._places = np.empty(self._clients, np.int32)
         """A client's rank by hash, which is also the imaginary part of its key: it makes keys distinct."""
         self._places[self._hashed] = numbers
         self._counts = np.zeros(self._clients, np.int32)
         self._estimates = np.zeros(self._clients)
         self._strangers = SortedKeys(numbers.astype(np.float64))
+        """Ranks by hash of the clients never observed: at first all of them."""
         self._order = SortedKeys(np.empty(0, np.complex128))
         self._ready = True
 
@@ -239,7 +245,7 @@ class TimeOrder:
         keys.sort()
         self._order = SortedKeys(keys)
         self._strangers = SortedKeys(np.flatnonzero(~by_hash).astype(np.float64))
-        # Around one of the values: the mean of equal times is then exactly that time, as in `observe`.
+        # The least and the mean of what exceeds it: so the mean of equal times is exactly that time, as in `observe`.
         least = float(keys[0].real)
         self._mean = least + float((keys.real - least).mean())
-        self._middle = None
+        self._first_stranger = None

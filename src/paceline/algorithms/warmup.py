@@ -1,8 +1,9 @@
 """PSFL's warm-up: how noisy and how different the clients' gradients are, and how long clients take (PS-9, PS-10).
 
 For K rounds every client computes its full gradient at the server's model, and the noise of its samples' gradients;
-the server takes a step along the mean gradient. What is estimated is the mean over clients, and its interval treats
-the clients as a sample of those there might be: it is honest for a part of the fleet and cautious for all of it.
+the server takes a step along the mean gradient. Each estimate is a mean over clients. Its 95 % interval takes them
+for a random sample of many more clients: that is about right where a part of the fleet takes part, and rather too
+wide where all of it does.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FEWEST = 3
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:
-    """How the warm-up is done, and how its estimates are read."""
+    """The warm-up's length, who takes part in it, what its noise σ² is of, and the constant of the bound."""
 
     rounds: int = bounded(5, least=2)
     """K: two are needed to see a client's times vary."""
@@ -40,14 +41,14 @@ class WarmUp:
     """The bound's constant, between 0 and 0.2 (PS-4)."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, "warmup.")
+        check_bounds(self, "psfl.warmup.")
 
     def check(self, clients: int) -> None:
         """Enough clients must take part, and be there."""
         count = clients if self.clients is None else self.clients
         require(
             FEWEST <= count <= clients,
-            f"warmup.clients is {count} and there are {clients} clients; {FEWEST} or more must take part to be"
+            f"psfl.warmup.clients is {count} and there are {clients} clients; {FEWEST} or more must take part to be"
             " compared: change it, raise `clients`, or give the structure (psfl.width, psfl.length)",
         )
 
@@ -71,18 +72,19 @@ class Heterogeneity:
     B: Estimate
     """The clients' squared distance from the mean gradient."""
     time_mean: Estimate
-    """t̄, seconds of a visit."""
+    """t̄, the mean of the clients' times, from the model's setting out to one until it has trained it (PS-E11)."""
     kappa2: Estimate
     """κ², a client's own variance of the time from visit to visit (Eq. 26)."""
     by_round: tuple[tuple[float, float], ...]
     """(σ², B) of every warm-up round: they change as the model does."""
     clients: int
+    """How many clients answered in a round; the most, where rounds differ."""
     seconds: float
-    """What the warm-up took."""
+    """How long the whole warm-up took."""
 
     @property
     def time_std(self) -> float:
-        """κ."""
+        """κ, the standard deviation of one client's times."""
         return math.sqrt(self.kappa2.value)
 
     def text(self) -> str:
@@ -125,7 +127,7 @@ class Round:
 async def warm_up(
     world: World, model: Model, local: LocalSGD, settings: WarmUp, times: TimeOrder
 ) -> tuple[Model, Heterogeneity]:
-    """K rounds; the model they end with, and what was learned."""
+    """K rounds of PS-9 and PS-10; returned are the model they end with, and what was estimated."""
     begin = world.now()
     rounds: list[Round] = []
     chosen = world.clients if settings.clients is None else draw_clients(world, settings.clients, "warm-up")
@@ -136,6 +138,7 @@ async def warm_up(
             raise SettingError(
                 f"{len(seen)} of {len(chosen)} clients came back from warm-up round {k + 1}; {FEWEST} are needed"
                 " to compare gradients: give the structure (psfl.width, psfl.length), or let devices stay"
+                " longer (fleet.availability)"
             )
         spread = await world.observe(Comparison([one.gradient for one in seen]))
         timed = {client: one.seconds for client, one in came.items() if one.seconds is not None}
@@ -155,14 +158,15 @@ async def warm_up(
 async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD) -> Seen:
     """The server sends, the client computes its gradient and sends it back.
 
-    A probe is other work than a visit: where devices take time in proportion to work, so is what is inferred of it.
+    A probe is other work than a visit, so its seconds are multiplied by the quotient of the two's mean times on this
+    device.
     """
-    begin, there = world.now(), world.presence.online(client)
+    sent, there = world.now(), world.presence.online(client)
     await world.presence.reach([client])  # all take part (PS-9): who is away is waited for
     received = await world.send(model, world.server, client)
-    began = world.now()
+    started = world.now()
     gradient = await world.learning.probe(client, received, local)
-    seconds = (began - begin) + (world.now() - began) * world.learning.visits_per_probe(client, local)
+    seconds = (started - sent) + (world.now() - started) * world.learning.visits_per_probe(client, local)
     returned = await world.send(gradient, client, world.server)
     return Seen(seconds if there else None, returned)
 
@@ -171,13 +175,17 @@ def _gradient_variance(world: World, local: LocalSGD, settings: WarmUp, client: 
     """The variance of one sample's gradient, or of that of a batch drawn without replacement."""
     if settings.noise == "sample":
         return of_sample
-    n = world.samples(client)
-    b = min(local.batch, n)
-    return of_sample / b * (n - b) / max(1, n - 1)
+    samples = world.samples(client)
+    batch = min(local.batch, samples)
+    return of_sample / batch * (samples - batch) / max(1, samples - 1)
 
 
 def _unbiased(distance: Sequence[float], clients: int) -> list[float]:
-    """Distances from the mean of n of N clients, as if it were the mean of all: their mean is B without bias."""
+    """Squared distances from the mean gradient, scaled so that their mean estimates B without bias.
+
+    B is about the mean gradient of all N clients. Of n clients drawn from them, the squared distances from their own
+    mean are smaller in the mean, by the factor (n - 1)/n * N/(N - 1).
+    """
     n = len(distance)
     factor = n / (n - 1) * (clients - 1) / clients
     return [factor * d for d in distance]
@@ -206,10 +214,12 @@ def _series(columns: Sequence[Mapping[int, float]]) -> list[list[float]]:
 
 
 def _over_rounds(columns: Sequence[Mapping[int, float]]) -> Column:
+    """Each client's mean over the rounds that it has a figure of."""
     return np.array([np.mean(values) for values in _series(columns)])
 
 
 def _variances(columns: Sequence[Mapping[int, float]]) -> Column:
+    """Each client's own variance over rounds, of those clients that have figures of two rounds or more (Eq. 26)."""
     return np.array([np.var(values, ddof=1) for values in _series(columns) if len(values) > 1])
 
 
@@ -219,8 +229,9 @@ def _mean(values: Column) -> Estimate:
 
     if len(values) < FEWEST:
         raise SettingError(
-            f"{len(values)} clients were seen in the warm-up more than once; {FEWEST} are needed to see times vary:"
-            " raise warmup.rounds, give the structure (psfl.width, psfl.length), or let devices stay"
+            f"{len(values)} clients could be timed often enough in the warm-up; {FEWEST} are needed, each online when"
+            " called in two rounds or more: raise psfl.warmup.rounds, give the structure (psfl.width, psfl.length),"
+            " or let devices stay longer (fleet.availability)"
         )
     quantile = float(stdtrit(len(values) - 1, 0.975))
     return Estimate(float(values.mean()), float(quantile * values.std(ddof=1) / math.sqrt(len(values))))

@@ -1,1 +1,1 @@
-"""Models, recipes, the deferred graph and its executors."""
+"""Models, recipes, the deferred graph, the executor that computes it, and the trainers that do the training."""

@@ -1,4 +1,4 @@
-"""Deferred models: nodes of a graph that an executor will compute when a value is needed.
+"""Deferred models: nodes of a graph that the executor will compute when a value is needed.
 
 ``await world.train(...)`` returns a ``Model`` long before anything is trained. Algebra on models makes more nodes.
 A computed node forgets its parents, so what nobody can reach any more is freed.

@@ -1,4 +1,4 @@
-"""What an executor is given and what it gives back."""
+"""What a trainer is given and what it gives back."""
 
 from __future__ import annotations
 

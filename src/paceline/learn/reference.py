@@ -1,6 +1,6 @@
 """One client at a time with a plain module and autograd: slow, obvious, and the specification.
 
-Every other executor must agree with this file (``tests/contract``).
+Every other trainer must agree with this file (``tests/contract``).
 """
 
 from __future__ import annotations

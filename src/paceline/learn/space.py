@@ -1,6 +1,6 @@
 """A parameter space: one architecture, its flat layout, and how to read and write it.
 
-Everywhere outside the executors a model is one flat vector of P numbers in the order of ``named_parameters``.
+Everywhere outside the trainers a model is one flat vector of P numbers in the order of ``named_parameters``.
 """
 
 from __future__ import annotations

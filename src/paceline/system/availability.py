@@ -32,33 +32,33 @@ class Leave(NamedTuple):
 
 
 class Availability(Protocol):
-    """When devices are there."""
+    """What says when devices are there."""
 
     def next_online(self, device: int, now: float) -> float:
-        """The earliest time from ``now`` on at which the device can start; inf if there is none."""
+        """Return the earliest time from ``now`` on at which the device can start; inf if there is none."""
 
     def online_until(self, device: int, now: float) -> float:
-        """Until when a device that is there now stays, as far as its hours say; inf if for ever."""
+        """Return until when a device that is there now stays, as far as its hours say; inf if for ever."""
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
-        """Whether the device leaves before a training of so many seconds is over."""
+        """Return when the device leaves and is back, or None if it stays for a training of so many seconds."""
 
 
 class AlwaysOn:
-    """Every device, at any time, to the end."""
+    """Every device is there at any time and stays to the end of its training."""
 
     __slots__ = ()
 
     def next_online(self, device: int, now: float) -> float:
-        """Now."""
+        """Return ``now``: the device can always start."""
         return now
 
     def online_until(self, device: int, now: float) -> float:
-        """It has no hours."""
+        """Return inf: the device has no hours."""
         return math.inf
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
-        """Never."""
+        """Return None: the device never leaves."""
         return None
 
 
@@ -76,15 +76,15 @@ class Dropouts:
         self._forever = forever
 
     def next_online(self, device: int, now: float) -> float:
-        """Now."""
+        """Return ``now``: the device can always start."""
         return now
 
     def online_until(self, device: int, now: float) -> float:
-        """It has no hours."""
+        """Return inf: the device has no hours."""
         return math.inf
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
-        """With probability p."""
+        """The device leaves with probability p, at a moment drawn uniformly from the training."""
         draw = uniform(self._key, device, visit)
         if draw >= self.p:
             return None
@@ -104,15 +104,15 @@ class Vanishing:
         self._away_key = address(seed, "system", "away")
 
     def next_online(self, device: int, now: float) -> float:
-        """Now."""
+        """Return ``now``: the device can always start."""
         return now
 
     def online_until(self, device: int, now: float) -> float:
-        """It has no hours."""
+        """Return inf: the device has no hours."""
         return math.inf
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
-        """With probability p, at the start."""
+        """The device leaves with probability p, as soon as the training starts."""
         if uniform(self._key, device, visit) >= self.p:
             return None
         return Leave(start, start + self.away.draw(mix(self._away_key, device), visit))
@@ -133,15 +133,15 @@ class Stragglers:
         self._away_key = address(seed, "stragglers", "away")
 
     def next_online(self, device: int, now: float) -> float:
-        """Now."""
+        """Return ``now``: the device can always start."""
         return now
 
     def online_until(self, device: int, now: float) -> float:
-        """It has no hours."""
+        """Return inf: the device has no hours."""
         return math.inf
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
-        """At the start, if this is one of the visit's stragglers."""
+        """The device leaves as soon as the training starts, if it is one of the stragglers of this visit number."""
         if not self._count or not _straggling(self._seed, visit, self._size, self._count)[device]:
             return None
         return Leave(start, start + self.away.draw(mix(self._away_key, device), visit))
@@ -149,7 +149,7 @@ class Stragglers:
 
 @lru_cache(maxsize=64)
 def _straggling(seed: int, visit: int, size: int, count: int) -> bytes:
-    """One byte a device, 1 for the visit's stragglers; devices are seldom many visits apart, so few are kept."""
+    """Return one byte a device, 1 for the visit's stragglers; devices are seldom many visits apart: few are kept."""
     late = bytearray(size)
     for device in stream(seed, "stragglers", visit).choice(size, count, replace=False, shuffle=False).tolist():
         late[device] = 1
@@ -157,12 +157,12 @@ def _straggling(seed: int, visit: int, size: int, count: int) -> bytes:
 
 
 def whole_part(part: float, size: int) -> int:
-    """The whole part of a share of so many; of the share as it is written: 0.29 of 100 is 29, not 28."""
+    """Return the whole part of a share of so many; of the share as it is written: 0.29 of 100 is 29, not 28."""
     return int(Fraction(str(float(part))) * size)
 
 
 class Windows:
-    """Devices that are there at some times only, and leave when their window closes."""
+    """Devices are there at some times only, and leave when their window closes."""
 
     __slots__ = ("_key", "_phases", "_schedules")
 
@@ -173,7 +173,7 @@ class Windows:
 
     @classmethod
     def duty(cls, period: float, online: float, *, seed: int) -> Windows:
-        """The share ``online`` of every period, from a phase drawn for each device."""
+        """Make windows of the share ``online`` of every period, from a phase drawn for each device."""
         above_zero(period, "the period of a duty cycle")
         if not 0 < online < 1:
             raise SettingError(f"a duty cycle online for the share {online:g}; wanted it between 0 and 1")
@@ -181,7 +181,7 @@ class Windows:
 
     @classmethod
     def read(cls, path: str | Path, *, seed: int, period: float | None = None) -> Windows:
-        """Intervals from a CSV file with columns ``device,start,end``; devices as in ``MeasuredTimes``."""
+        """Read intervals from a CSV file with columns ``device,start,end``; devices as in ``MeasuredTimes``."""
         intervals: dict[str, list[tuple[float, float]]] = {}
         for row in read_table(path, ("device", "start", "end")):
             start, end = row.number("start"), row.number("end")
@@ -191,16 +191,16 @@ class Windows:
         return cls([Schedule(some, period) for some in intervals.values()], seed=seed)
 
     def next_online(self, device: int, now: float) -> float:
-        """Now if a window is open, else when the next one opens."""
+        """Return ``now`` if a window is open, else the time at which the next one opens."""
         end, start = self._around(device, now)
         return now if now < end else start
 
     def online_until(self, device: int, now: float) -> float:
-        """The end of the window that is open."""
+        """Return the end of the window that is open."""
         return self._around(device, now)[0]
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
-        """When the window closes, if that is before the training is over."""
+        """The device leaves when its window closes, if that is before the training is over."""
         end, back = self._around(device, start)
         return None if start + seconds <= end else Leave(max(start, end), back)
 
@@ -215,7 +215,7 @@ class Windows:
 
 
 class Combined:
-    """Several reasons to be away: there when all say so, gone when the first says so."""
+    """Several reasons to be away: a device is there when all parts say so, and leaves when the first says so."""
 
     __slots__ = ("_never", "_parts")
 
@@ -225,7 +225,7 @@ class Combined:
         """Devices that were found never to be there from some time on: that need not be found again."""
 
     def next_online(self, device: int, now: float) -> float:
-        """The earliest time that suits every part; inf if none is found within a thousand windows."""
+        """Return the earliest time that suits every part; inf if none is found within a thousand windows."""
         if now >= self._never.get(device, math.inf):
             return math.inf
         begin = now
@@ -240,18 +240,18 @@ class Combined:
         return math.inf
 
     def online_until(self, device: int, now: float) -> float:
-        """The first end of all."""
+        """Return the earliest end that any part gives."""
         return min(part.online_until(device, now) for part in self._parts)
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
-        """The first to leave; of several at once, the one that stays away longest."""
+        """Return the earliest leave that any part gives; of several at once, the one with the latest return."""
         found = [part.leaves(device, visit, start, seconds) for part in self._parts]
         left = [leave for leave in found if leave is not None]
         return min(left, key=lambda leave: (leave.at, -leave.back), default=None)
 
 
 def staying(availability: Availability) -> Availability:
-    """The same without those who vanish as soon as they have the model: for visits that no new model began."""
+    """Return the same without those who vanish as soon as they have the model: for visits that no new model began."""
     if isinstance(availability, Vanishing | Stragglers):
         return AlwaysOn()
     if isinstance(availability, Combined):
@@ -312,7 +312,7 @@ AVAILABILITIES: Forms[Availability] = Forms(
 
 
 def parse_availability(text: str, *, seed: int, size: int | None = None) -> Availability:
-    """Availability from words, several of which may be joined by ``+``: ``duty:3600,0.5+dropout:0.1``.
+    """Make an availability from words, several of which may be joined by ``+``: ``duty:3600,0.5+dropout:0.1``.
 
     Stragglers are a share of the fleet, so they need its size.
     """

@@ -1,4 +1,4 @@
-"""The default executor: many clients' visits as few batched programs.
+"""The default trainer: many clients' visits as few batched programs.
 
 A wave of visits that agree in space and recipe is cut into cohorts. How many clients share a cohort depends on the
 program and the device, by rules that ``make bench`` measures and that never depend on the clock, so that a repeated

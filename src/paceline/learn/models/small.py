@@ -1,6 +1,6 @@
 """The small networks: logistic regression, MLP, LeNet and the CNNs of PSFL and P-FedAvg.
 
-All are a plain ``nn.Sequential`` of standard layers without normalisation, so any executor can batch them.
+All are a plain ``nn.Sequential`` of standard layers without normalisation, so any trainer can batch them.
 Their initialisation is torch's own.
 """
 
