@@ -4,6 +4,7 @@ No deadlines for Hypothesis either: on a busy machine an example takes as long a
 how to repeat it.
 """
 
+import gc
 import os
 
 from hypothesis import settings
@@ -29,3 +30,9 @@ def pytest_collection_modifyitems(config, items):
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+def pytest_collection_finish():
+    """What is imported by now stays: the collector need not walk over it again and again in every test."""
+    gc.collect()
+    gc.freeze()

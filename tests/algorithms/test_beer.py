@@ -119,6 +119,7 @@ def test_all_clients_arrive_at_the_optimum_of_the_mean(words):
     assert np.allclose(found, problem.centre.mean(axis=0), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_default_mixing_arrives_too():
     problem = quadratics(12, sigma2=0.0)
     local = replace(ONE, lr=0.05)

@@ -47,6 +47,9 @@ MODELS = {
 }
 
 
+LONG = {"vgg11", "alexnet"}
+"""Of layers that the others have too, and many of them."""
+SLOW = pytest.mark.slow
 DEEP = 5_000_000
 """Parameters beyond which a step takes seconds."""
 
@@ -143,7 +146,7 @@ def test_options_with_convolutions_and_dropout(option, cohort):
     compare(make_jobs(space, shards, recipe), CohortTrainer(cohort=cohort), 1e-11)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*sorted(MODELS.keys() - LONG), *(pytest.param(x, marks=SLOW) for x in sorted(LONG))])
 def test_models_in_float64(name):
     """One client at a time, and two together: the program is compiled once for both, which takes longest."""
     shape, classes, batch = MODELS[name]
@@ -276,7 +279,7 @@ def test_probes_in_float64(cohort):
     compare_probes(make_jobs(space, shards, LocalSGD()), CohortTrainer(cohort=cohort), 1e-12)
 
 
-@pytest.mark.parametrize("name", ["logistic", "lenet", "cnn-ham", "resnet18"])
+@pytest.mark.parametrize("name", ["logistic", "lenet", "cnn-ham", pytest.param("resnet18", marks=SLOW)])
 def test_probes_of_models(name):
     shape, classes, _ = MODELS[name]
     space = make_space(name, shape, classes)

@@ -38,11 +38,11 @@ def test_with_all_clients_heterogeneity_is_exact_and_noise_within_its_interval()
 
 
 def test_with_some_clients_the_intervals_cover_the_truth():
-    """B and σ² of 300 clients from 60: at a coverage of 0.90 or more, fewer than 45 of 60 covered is a false alarm
+    """B and σ² of 150 clients from 30: at a coverage of 0.90 or more, fewer than 45 of 60 covered is a false alarm
     of 1 in 5,000 or less for each of the two."""
     covered = {"B": 0, "sigma2": 0}
     for seed in range(60):
-        _, _, _, found = found_by(seed, WarmUp(rounds=2, clients=60), clients=300)
+        _, _, _, found = found_by(seed, WarmUp(rounds=2, clients=30), clients=150)
         covered["B"] += abs(found.B.value - B) <= found.B.error
         covered["sigma2"] += abs(found.sigma2.value - SIGMA2) <= found.sigma2.error
     assert all(count >= 45 for count in covered.values()), covered
@@ -54,7 +54,7 @@ def test_times_and_their_variance_within_their_intervals():
     covered = {"mean": 0, "kappa2": 0}
     for seed in range(30):
         times = LawTimes(law="discrete", seed=seed, jitter=0.2)
-        _, _, _, found = found_by(seed, WarmUp(rounds=5), clients=200, times=times)
+        _, _, _, found = found_by(seed, WarmUp(rounds=5), clients=100, times=times)
         covered["mean"] += abs(found.time_mean.value - 2.5) <= found.time_mean.error
         covered["kappa2"] += abs(found.kappa2.value - 0.04 * 9.25) <= found.kappa2.error
     assert all(count >= 22 for count in covered.values()), covered

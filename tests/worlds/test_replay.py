@@ -32,7 +32,8 @@ def recorded(name, words, directory, workers=2):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_local_run_is_repeated_to_the_last_bit(name, tmp_path):
-    run = recorded(name, RUNS[name], tmp_path / "run")
+    # Two processes where devices go their own ways; elsewhere one will do, and starts sooner.
+    run = recorded(name, RUNS[name], tmp_path / "run", workers=2 if name in ("apfl", "fedbuff") else 1)
     found = replay(tmp_path / "run")
     assert found.equal and found.max_difference == 0.0 and found.acts_elsewhere == 0
     assert found.simulated_seconds == found.recorded_seconds == run.world.now()
