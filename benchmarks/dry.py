@@ -30,7 +30,8 @@ CASES = {
 
 def one(name: str, overrides: list[str]) -> dict[str, float]:
     """Run a case here and measure it."""
-    from paceline.runs.experiment import make_experiment, perform
+    from paceline.runs.experiment import make_experiment
+    from paceline.runs.performing import perform
 
     with tempfile.TemporaryDirectory() as folder:
         experiment = make_experiment([name], overrides=overrides, dry=True, out=Path(folder) / "run")

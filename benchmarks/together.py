@@ -8,7 +8,8 @@ from __future__ import annotations
 import statistics
 import time
 
-from paceline.runs.experiment import Experiment, make_experiment, perform
+from paceline.runs.experiment import Experiment, make_experiment
+from paceline.runs.performing import perform
 
 NAMES = ["fedavg", "sfl", "psfl"]
 WORDS = ["rounds=40"]

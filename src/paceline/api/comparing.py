@@ -13,7 +13,8 @@ from paceline.api.results import Result, Scratch
 from paceline.api.words import FleetLike, Method, method_name, settings_tree, until_from
 from paceline.errors import SettingError
 from paceline.ledger.directory import refuse_taken
-from paceline.runs.experiment import make_experiment, perform
+from paceline.runs.experiment import make_experiment
+from paceline.runs.performing import perform
 from paceline.runs.recorder import Row
 from paceline.runs.run import Run
 from paceline.runs.until import Until

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,6 +24,11 @@ from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
 from paceline.config import read_settings
 from paceline.errors import PacelineError, SettingError
+
+if TYPE_CHECKING:
+    from paceline.api.progress import LiveProgress
+    from paceline.runs.experiment import Experiment
+    from paceline.runs.performing import Outcome
 
 app = typer.Typer(
     help="Scheduled federated learning: who trains when, who waits for whom, who averages with whom.",
@@ -48,7 +54,7 @@ UntilOption = Annotated[
     typer.Option("--until", help="Stop at accuracy=0.9, loss=0.3, time=3600 (virtual seconds) or visits=1000."),
 ]
 Seeds = Annotated[int, typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
+Out = Annotated[str | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
@@ -66,6 +72,14 @@ NoSpans = Annotated[
 ]
 
 
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        help="Keep what is under way every so many seconds (20), so that it can be resumed; or never. 60,2GB also"
+        " says how much room that may take.",
+    ),
+]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Import the code that the settings of a run on disk name (a network, say).")
 ]
@@ -87,6 +101,7 @@ class _More:
     local: bool = False
     workers: int | None = None
     trust: bool = False
+    checkpoint: str | None = None
 
 
 def _version(asked: bool) -> None:
@@ -129,9 +144,10 @@ def run(
         int | None, typer.Option("--workers", help="Processes of --world local; as many as cores unless given.")
     ] = None,
     trust: Trust = False,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Run one algorithm."""
-    more = _More(absence, check_places, world == WorldKind.local, workers, trust)
+    more = _More(absence, check_places, world == WorldKind.local, workers, trust, checkpoint)
     _perform([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -155,9 +171,10 @@ def compare(
     absence: Absence = None,
     check_places: CheckPlaces = False,
     trust: Trust = False,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Run several algorithms side by side, their learning batched together."""
-    more = _More(absence, check_places, trust=trust)
+    more = _More(absence, check_places, trust=trust, checkpoint=checkpoint)
     _perform(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -180,12 +197,14 @@ def sweep(
     no_spans: NoSpans = False,
     absence: Absence = None,
     trust: Trust = False,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Run one algorithm with every combination of some settings, as one batched run."""
     from paceline.api.comparing import variants
 
     names = variants(algorithm, dict(_values(text) for text in over))
-    _perform(names, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, _More(absence, trust=trust))
+    more = _More(absence, trust=trust, checkpoint=checkpoint)
+    _perform(names, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
 def _values(text: str) -> tuple[str, list[str]]:
@@ -193,6 +212,25 @@ def _values(text: str) -> tuple[str, list[str]]:
     if not equals or not name.strip() or not values.strip():
         raise SettingError(f"--over {text!r} is not a sweep; wanted name=value,value, such as local.lr=0.01,0.1")
     return name.strip(), [value.strip() for value in values.split(",") if value.strip()]
+
+
+@app.command()
+def resume(
+    directory: Annotated[Path, typer.Argument(help="The directory that was written (--out) when it was cut off.")],
+    json: Json = False,
+    quiet: Quiet = False,
+    trust: Trust = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option("--accept", help="Go on although this has changed since (torch, device, a file, ..., or all)."),
+    ] = None,
+) -> None:
+    """Go on with a run or a comparison that was interrupted or killed, as if it had never been."""
+    from paceline.runs.performing import read_resumption
+    from paceline.runs.performing import resume as go_on
+
+    resumption = read_resumption(directory, trust=trust, accept=accept or ())
+    _show(resumption.experiment, lambda progress: go_on(resumption, progress), json=json, quiet=quiet)
 
 
 @app.command()
@@ -248,22 +286,21 @@ def _perform(
     config: Path | None,
     until: list[str] | None,
     seeds: int,
-    out: Path | None,
+    out: str | None,
     dry: bool,
     json: bool,
     quiet: bool,
     no_spans: bool,
     more: _More,
 ) -> None:
-    from paceline.api.progress import LiveProgress
-    from paceline.cli.show import print_failures, print_table, summaries_json
     from paceline.ledger.directory import refuse_taken
-    from paceline.report.page import write_report
-    from paceline.runs.experiment import make_experiment, perform
+    from paceline.runs.experiment import make_experiment
+    from paceline.runs.keeper import Keeping
+    from paceline.runs.performing import perform
     from paceline.runs.until import Until
 
-    out = out or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
-    refuse_taken(out)
+    directory = _named(out) or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
+    refuse_taken(directory)
     experiment = make_experiment(
         names,
         overrides=[*(overrides or ()), *([f"absence={more.absence}"] if more.absence else [])],
@@ -271,31 +308,63 @@ def _perform(
         seeds=seeds,
         until=Until.parse(until or []),
         dry=dry,
-        out=out,
+        out=directory,
         keep_spans=not no_spans,
         check_places=more.check_places,
         workers=(more.workers or os.cpu_count() or 1) if more.local else None,
+        keep_models=not dry,
+        keeping=Keeping.parse(more.checkpoint),
     )
+    _show(experiment, lambda progress: perform(experiment, progress), json=json, quiet=quiet)
+
+
+def _show(
+    experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, json: bool, quiet: bool
+) -> None:
+    """Do it with progress, then print the table and write the page, also of what was interrupted."""
+    from paceline.api.progress import LiveProgress
+    from paceline.cli.show import print_failures, print_table, summaries_json
+    from paceline.runs.stopping import Stopped
+
+    out = experiment.out
+    assert out is not None
+    told = Console(stderr=True, quiet=quiet, highlight=False)
     try:
         with LiveProgress(quiet=quiet) as progress:
-            outcome = perform(experiment, progress)
-    except KeyboardInterrupt:
-        # typer would end silently here.
-        typer.echo(f"interrupted; what was computed until then is in {out}", err=True)
-        raise typer.Exit(130) from None
+            outcome = doing(progress)
+    except KeyboardInterrupt as stop:
+        typer.echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True)
+        _page(experiment, told)
+        raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
     directories = [run.directory for run in outcome.runs if run.directory is not None]
+    for line in outcome.kept.said:
+        told.print(f"note: {line}", soft_wrap=True, markup=False)
     if json:
         typer.echo(summaries_json(outcome))
     else:
         print_table(directories, outcome.statistics)
     if len(outcome.failures) < len(outcome.runs):
-        page = write_report(
-            directories, out / "report.html", f"{', '.join(names)} on {experiment.settings[0].dataset}"
-        )
-        Console(stderr=True, quiet=quiet, highlight=False).print(f"report: {page}", soft_wrap=True)
+        _page(experiment, told)
     if outcome.failures:
         print_failures(outcome)
         raise typer.Exit(1)
+
+
+def _page(experiment: Experiment, told: Console) -> None:
+    """The report beside the runs."""
+    from paceline.report.page import write_report
+
+    out = experiment.out
+    assert out is not None
+    names = dict.fromkeys(settings.name for settings in experiment.settings)
+    page = write_report(_run_directories([out]), out / "report.html", f"{', '.join(names)} on {experiment.settings[0].dataset}")
+    told.print(f"report: {page}", soft_wrap=True)
+
+
+def _named(out: str | None) -> Path | None:
+    if out is not None and not out.strip():
+        raise SettingError('--out is empty; name a directory to write, or leave it out for runs/DATE-NAME')
+    return None if out is None else Path(out)
 
 
 def _short(names: list[str]) -> str:

@@ -17,7 +17,7 @@ from paceline.learn.executor import Statistics
 from paceline.ledger.directory import clean
 from paceline.report.runs import group_runs, load_run
 from paceline.report.tables import Comparison, compared, remarks
-from paceline.runs.experiment import Outcome
+from paceline.runs.performing import Outcome
 from paceline.runs.recorder import describe
 from paceline.runs.replay import Replayed
 from paceline.runs.settings import Settings

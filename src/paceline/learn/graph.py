@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from torch import Tensor
 
+from paceline.learn import register
 from paceline.learn.codecs import Codec, Rounded, Top
 from paceline.learn.job import Score, Shards, Spread
 from paceline.learn.recipe import LocalSGD
@@ -100,7 +101,9 @@ class Wire:
 class Model:
     """A model in a space: a value, or a promise of one."""
 
-    __slots__ = ("__weakref__", "figure", "operation", "parents", "places", "space", "value", "wire")
+    __slots__ = ("__weakref__", "figure", "number", "operation", "parents", "places", "space", "value", "wire")
+    number: int
+    """Which of all models it is, in a run whose models are registered."""
 
     def __init__(
         self,
@@ -119,6 +122,8 @@ class Model:
         """How it is sent where not as a dense model (``packed``, ``encoded``)."""
         self.places: Places | None = common_places(parents) if parents else None
         """The sites that have it, in a world that checks that; None: everybody has it."""
+        if register.current is not None:
+            register.current.enter(self)
 
     @property
     def nbytes(self) -> float:

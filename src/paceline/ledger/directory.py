@@ -1,4 +1,4 @@
-"""A run's directory: settings first, metrics as they come, spans in chunks, the summary last."""
+"""A run's directory: settings first, metrics as they come, spans in parts, and a summary that says how it stands."""
 
 from __future__ import annotations
 
@@ -11,15 +11,36 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
-from paceline.errors import SettingError
+from paceline.errors import DataError, SettingError
 
+SPANS = "spans"
+EXPERIMENT = "paceline.json"
+"""What a whole comparison is, so that it can be gone on with."""
 PACKAGES = ("paceline", "torch", "numpy", "pyarrow", "scikit-learn")
 
 
 def refuse_taken(path: Path) -> None:
-    """A directory that holds a run is never written over, nor is the page beside it."""
-    if (path / "settings.json").exists():
-        raise SettingError(f"{path} already holds a run; choose another --out, or move it away")
+    """A directory that holds runs, or lies in one, is never written into; nor is what a link points to."""
+    if path.is_symlink():
+        raise SettingError(f"--out {path} is a symbolic link; name the directory itself, or one that is new")
+    if path.exists() and not path.is_dir():
+        raise SettingError(f"--out {path} is a file; name a directory that is new")
+    inside = [path, *path.glob("*/")] if path.is_dir() else []
+    if found := next(filter(holds_run, inside), None):
+        raise SettingError(
+            f"{path} already holds a run ({found}); choose another --out, or move it away. If it was interrupted:"
+            f" paceline resume {path}"
+        )
+    if above := next(filter(holds_run, path.absolute().parents), None):
+        raise SettingError(f"--out {path} lies inside {above}, which holds a run; choose one beside it")
+
+
+def holds_run(path: Path) -> bool:
+    """Whether a directory is that of a run, or of a comparison."""
+    if (path / EXPERIMENT).exists():
+        return True
+    others = ("summary.json", "metrics.jsonl")
+    return (path / "settings.json").exists() and any((path / other).exists() for other in others)
 
 
 @dataclass(eq=False)
@@ -27,30 +48,59 @@ class RunDirectory:
     """Writes one run; every line is on disk before the next is computed."""
 
     path: Path
+    before: list[str] = field(default_factory=list)
+    """Lines of metrics that were there already: they come again, and must be the same."""
     _metrics: TextIO | None = field(default=None, repr=False)
+    _lines: int = 0
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> RunDirectory:
         """A new directory with the settings in it; one that holds a run already is refused, never overwritten."""
-        refuse_taken(path)
+        if (path / "settings.json").exists():
+            raise SettingError(f"{path} already holds a run; choose another --out, or move it away")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise SettingError(f"--out {path} cannot be made a directory: {problem.strerror}") from None
-        _write(path / "settings.json", clean({**settings, "versions": versions()}))
+        write_json(path / "settings.json", clean({**settings, "versions": versions()}))
         return cls(path)
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunDirectory:
+        """The directory of a run that goes on; half a line at the end of its metrics is cut off."""
+        file = path / "metrics.jsonl"
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            draft = file.with_suffix(".part")
+            draft.write_text(whole, encoding="utf-8")
+            draft.replace(file)
+        return cls(path, whole.splitlines())
 
     @property
     def spans(self) -> Path:
-        """The file into which the ledger writes spans."""
-        return self.path / "spans.parquet"
+        """The folder into which the ledger writes spans."""
+        return self.path / SPANS
 
     def metric(self, row: Mapping[str, Any]) -> None:
-        """Append one row of metrics to metrics.jsonl."""
+        """Append one row of metrics to metrics.jsonl; one that was there before is compared with what was there."""
+        line, number = json.dumps(clean(row)), self._lines
+        self._lines += 1
+        if number < len(self.before):
+            if line != self.before[number]:
+                raise DataError(
+                    f"{self.path / 'metrics.jsonl'}, line {number + 1}, is not what comes out now: something that"
+                    f" decides results has changed since.\nthen: {self.before[number]}\nnow:  {line}"
+                )
+            return
         if self._metrics is None:
-            self._metrics = (self.path / "metrics.jsonl").open("w", encoding="utf-8")
-        self._metrics.write(json.dumps(clean(row)) + "\n")
+            self._metrics = (self.path / "metrics.jsonl").open("a", encoding="utf-8")
+        self._metrics.write(line + "\n")
         self._metrics.flush()
+
+    def tell(self, summary: Mapping[str, Any]) -> None:
+        """How it stands now, in summary.json."""
+        write_json(self.path / "summary.json", clean(summary))
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json and close the file of metrics."""
@@ -59,7 +109,7 @@ class RunDirectory:
         else:
             self._metrics.close()
             self._metrics = None
-        _write(self.path / "summary.json", clean(summary))
+        self.tell(summary)
 
 
 def versions() -> dict[str, str]:
@@ -84,7 +134,7 @@ def clean(value: Any) -> Any:
     return value
 
 
-def _write(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any) -> None:
     """Whole or not at all: whoever is cut off here leaves no half of a file."""
     draft = path.with_suffix(".part")
     draft.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The ledger of spans: columns, not objects, written to Parquet chunk by chunk.
+"""The ledger of spans: columns, not objects, written to a folder of Parquet files, each whole by itself.
 
 A span is (site, kind, lane, start, end, round, bytes, flops, joules, peer). Clients are sites 0, 1, ...; servers
 are -1, -2, .... A transfer is two spans, one at each end. ``peer`` is the other end of a transfer, or whom a wait
@@ -12,7 +12,6 @@ from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from paceline.errors import CostError
 NO_SITE = -(2**31)
 """In the place of a peer, where a span has none: nobody was its cause or its other end."""
 CHUNK = 1 << 16
+PARTS = "part-*.parquet"
 
 
 class Kind(IntEnum):
@@ -92,8 +92,11 @@ class Ledger:
     """Collects spans; totals are always at hand, rows go to disk as they come (or stay, when no path is given)."""
 
     path: Path | None = None
+    """The folder of their files."""
     keep: bool = True
     """Whether rows are kept in memory when there is no path."""
+    written: int = 0
+    """How many rows are in the folder already, from before: they come again and are not written twice."""
     rows: array[float] = field(default_factory=lambda: array("d"))
     """Rows not yet written, one after the other: every column fits a double exactly."""
     visits: int = 0
@@ -102,9 +105,9 @@ class Ledger:
     joules: float = 0.0
     busy_seconds: float = 0.0
     wait_seconds: float = 0.0
+    booked: int = 0
+    """How many rows there have been, up to the last that left memory."""
     _chunks: list[pa.Table] = field(default_factory=list)
-    _writer: Any = None
-    _closed: bool = False
     _traffic: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1024))
     """Bytes by site; site s is at s + _servers."""
     _servers: int = 64
@@ -179,15 +182,15 @@ class Ledger:
         self._flush()
         return pa.concat_tables(self._chunks) if self._chunks else SCHEMA.empty_table()
 
-    def close(self) -> None:
-        """Write what is left; the file is complete afterwards."""
+    def save(self) -> None:
+        """Write what has been booked so far, where there is a folder."""
         self._flush()
-        if self.path is None or self._closed:
-            return
-        if self._writer is None:
-            self._open(self.path)
-        self._writer.close()
-        self._closed = True
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._flush()
+        if self.path is not None and not any(self.path.glob(PARTS)):
+            self._write(self.path, SCHEMA.empty_table())
 
     # -- columns ----------------------------------------------------------------------------------------------
 
@@ -210,15 +213,20 @@ class Ledger:
             for column, item in zip(columns, SCHEMA, strict=True)
         ]
         table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+        new = table.slice(max(0, self.written - self.booked))
+        self.booked += len(table)
         if self.path is None:
             self._chunks.append(table)
-            return
-        if self._writer is None:
-            self._open(self.path)
-        self._writer.write_table(table)
+        elif len(new):
+            self._write(self.path, new)
 
-    def _open(self, path: Path) -> None:
-        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
+    def _write(self, folder: Path, table: pa.Table) -> None:
+        """One more file, named by its first row; whole or not at all."""
+        folder.mkdir(exist_ok=True)
+        path = folder / f"part-{self.booked - len(table):012d}.parquet"
+        draft = path.with_suffix(".part")
+        pq.write_table(table, draft, compression="zstd")
+        draft.replace(path)
 
     def _count_traffic(self, site: NDArray[np.int64], size: NDArray[np.float64]) -> None:
         if (lowest := -int(site.min())) > self._servers:
@@ -228,3 +236,19 @@ class Ledger:
         if needed > len(self._traffic):
             self._traffic = np.concatenate([self._traffic, np.zeros(max(needed, 2 * len(self._traffic)))])
         np.add.at(self._traffic, site + self._servers, size)
+
+
+def count_rows(folder: Path) -> int:
+    """How many rows are in a ledger's folder without a gap; what is damaged, or comes after a gap, is removed."""
+    rows = 0
+    for path in sorted(folder.glob(PARTS)):
+        try:
+            fits = path.name == f"part-{rows:012d}.parquet"
+            found = pq.read_metadata(path).num_rows if fits else 0
+        except (pa.ArrowException, OSError):
+            fits = False
+        if fits:
+            rows += found
+        else:
+            path.unlink()
+    return rows

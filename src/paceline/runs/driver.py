@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -32,7 +32,7 @@ def make_executor(settings: ExecutorSettings) -> Executor:
     return Executor(trainer)
 
 
-def _wanted(runs: Sequence[Run]) -> tuple[list[Model], list[Promise[Any]]]:
+def wanted(runs: Sequence[Run]) -> tuple[list[Model], list[Promise[Any]]]:
     """What all of them need; a function of its own, because a loop's last names would hold on to models."""
     models: list[Model] = []
     promises: list[Promise[Any]] = []
@@ -50,9 +50,9 @@ def _given_away(models: list[Model]) -> Iterator[Model]:
         yield models.pop()
 
 
-def _learn(runs: Sequence[Run], executor: Executor) -> Mapping[object, PacelineError]:
+def learn(runs: Sequence[Run], executor: Executor) -> Mapping[object, PacelineError]:
     """Compute what these runs need, together; returns whose learning failed or diverged."""
-    models, promises = _wanted(runs)
+    models, promises = wanted(runs)
     if not models and not promises:
         return {}
     try:
@@ -63,7 +63,7 @@ def _learn(runs: Sequence[Run], executor: Executor) -> Mapping[object, PacelineE
     # One of them cannot be computed: each by itself, and only that one fails.
     found: dict[object, PacelineError] = {}
     for run in runs:
-        found |= _learn([run], executor)
+        found |= learn([run], executor)
     return found
 
 
@@ -73,7 +73,19 @@ def _failed(run: Run, problem: Exception) -> PacelineError:
     return wrapped(problem, f"learning failed at t={run.world.now():g} s")
 
 
-def drive(runs: Sequence[Run], executor: Executor) -> None:
+class Memory(Protocol):
+    """What remembers a drive, so that another can go on where it ended."""
+
+    def learn(self, runs: Sequence[Run]) -> Mapping[object, PacelineError]:
+        """Compute what these runs need, or remember it; returns whose learning failed."""
+        ...
+
+    def stopped(self) -> None:
+        """Everything that was learned at this stop is settled: the moment to keep it, or to give it back."""
+        ...
+
+
+def drive(runs: Sequence[Run], executor: Executor, memory: Memory | None = None) -> None:
     """Take all runs to their ends; failures stay with their runs. Files are complete even if interrupted."""
     active = list(runs)
     # Tasks, futures and nodes die by reference count; the collector would only walk over them again and again.
@@ -86,12 +98,14 @@ def drive(runs: Sequence[Run], executor: Executor) -> None:
         while active:
             for run in active:
                 run.advance()
-            failed = _learn(active, executor)
+            failed = learn(active, executor) if memory is None else memory.learn(active)
             for run in active:
                 run.settle(failed.get(run.learner))
                 if run.done:
                     run.close()
             active = [run for run in active if not run.done]
+            if memory is not None:
+                memory.stopped()
     finally:
         gc.set_threshold(*before)
         if mine:

@@ -1,9 +1,8 @@
-"""Several algorithms and seeds in one process: what ``paceline run`` and ``paceline compare`` do."""
+"""Several algorithms and seeds for one process: what ``paceline run`` and ``paceline compare`` are told."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,13 +10,7 @@ from paceline.algorithms.base import Traits
 from paceline.algorithms.registry import algorithm_named
 from paceline.config import Tree
 from paceline.errors import SettingError
-from paceline.learn.executor import Statistics
-from paceline.runs.driver import drive, make_executor
-from paceline.runs.local import make_local_run
-from paceline.runs.making import make_run
-from paceline.runs.recorder import Row
-from paceline.runs.replay import ALONE
-from paceline.runs.run import Run
+from paceline.runs.keeper import Keeping
 from paceline.runs.settings import Settings, make_settings
 from paceline.runs.until import Until
 from paceline.system.failures import parse_failures
@@ -41,19 +34,8 @@ class Experiment:
     """With these many processes of this machine instead of a simulation."""
     keep_models: bool = False
     """Whether every run's directory gets the weights that were scored last."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """The runs of a comparison, ended."""
-
-    runs: tuple[Run, ...]
-    statistics: Statistics
-
-    @property
-    def failures(self) -> list[Run]:
-        """Runs that did not end well."""
-        return [run for run in self.runs if run.failure is not None]
+    keeping: Keeping = field(default_factory=Keeping)
+    """How often what is under way is kept, so that it can be gone on with."""
 
 
 def make_experiment(
@@ -69,6 +51,7 @@ def make_experiment(
     check_places: bool = False,
     workers: int | None = None,
     keep_models: bool = False,
+    keeping: Keeping | None = None,
 ) -> Experiment:
     """Every algorithm with every seed; all settings are checked before anything starts.
 
@@ -103,6 +86,7 @@ def make_experiment(
         check_places=check_places,
         workers=workers,
         keep_models=keep_models,
+        keeping=keeping or Keeping(),
     )
 
 
@@ -127,59 +111,3 @@ def _servers(count: int) -> str:
 def _listed(links: Collection[tuple[int, int]]) -> str:
     names = [f"{i}-{j}" for i, j in sorted(links)]
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else "no links"
-
-
-def _folder(settings: Settings) -> str:
-    """A name for a run's directory, of letters that every file system takes."""
-    name = f"{settings.name}@{settings.variant}" if settings.variant else settings.name
-    return re.sub(r"[^\w.@=,+-]", "_", name)
-
-
-def perform(experiment: Experiment, on_row: Callable[[Run, Row], None] | None = None) -> Outcome:
-    """Run all of it together."""
-    if experiment.workers is not None:
-        return _perform_locally(experiment, experiment.workers, on_row)
-    executor = make_executor(experiment.settings[0].executor)
-    several = len(experiment.settings) > 1
-    runs = []
-    for settings in experiment.settings:
-        directory = experiment.out
-        if directory is not None and several:
-            directory = directory / f"{_folder(settings)}-seed{settings.seed}"
-        runs.append(
-            make_run(
-                settings,
-                until=experiment.until,
-                dry=experiment.dry,
-                directory=directory,
-                keep_spans=experiment.keep_spans,
-                on_row=on_row,
-                check_places=experiment.check_places,
-                keep_model=experiment.keep_models,
-            )
-        )
-    for run in runs if not experiment.dry else ():
-        for space in run.problem.spaces:
-            executor.trainer.prepare(space)
-    # Everything is checked: only now are directories made.
-    for run in runs:
-        run.start()
-    drive(runs, executor)
-    return Outcome(runs=tuple(runs), statistics=executor.statistics)
-
-
-def _perform_locally(
-    experiment: Experiment, workers: int, on_row: Callable[[Run, Row], None] | None = None
-) -> Outcome:
-    """One run on the wall clock; what is scored here is computed as the workers compute."""
-    executor = make_executor(ALONE)
-    run = make_local_run(
-        experiment.settings[0],
-        workers=workers,
-        until=experiment.until,
-        directory=experiment.out,
-        keep_spans=experiment.keep_spans,
-        on_row=on_row,
-    )
-    drive([run], executor)
-    return Outcome(runs=(run,), statistics=executor.statistics)

@@ -14,6 +14,7 @@ from paceline.learn.job import Score
 from paceline.ledger import Ledger
 from paceline.ledger.directory import RunDirectory
 from paceline.ledger.events import Chronicle
+from paceline.ledger.spans import count_rows
 from paceline.runs.settings import Settings
 from paceline.runs.until import Until
 
@@ -48,13 +49,35 @@ class Recorder:
         self._scores: list[Score] = []
         """The latest, as many as the target is judged by."""
         self._begun = time.perf_counter()
+        self.seconds = 0.0
+        """Real time that the run has taken in processes before this one."""
 
-    def start(self, *, keep_spans: bool) -> None:
-        """Make the directory; all was checked before, so a slip leaves nothing behind."""
-        if self._directory is not None:
-            self._writer = RunDirectory.create(self._directory, describe(self._settings))
-            self._ledger.path = self._writer.spans if keep_spans else None
+    def start(self, *, keep_spans: bool, state: Mapping[str, Any], again: bool = False) -> None:
+        """Make the directory, or open it ``again``; all was checked before, so a slip leaves nothing behind."""
         self._begun = time.perf_counter()
+        if self._directory is None:
+            return
+        there = again and (self._directory / "settings.json").exists()
+        if there:
+            self._writer = RunDirectory.reopen(self._directory)
+        else:
+            self._writer = RunDirectory.create(self._directory, self.described)
+        if keep_spans:
+            self._ledger.path = self._writer.spans
+            self._ledger.written = count_rows(self._writer.spans) if there else 0
+        if not there:
+            self._writer.tell(self.summary(state))
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Have all that is known by now on disk."""
+        self._ledger.save()
+        if self._writer is not None:
+            self._writer.tell(self.summary(state))
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """All settings of the run as plain values."""
+        return describe(self._settings)
 
     def costs(self, round: int, now: float) -> Row:
         """What the run has cost so far."""
@@ -133,7 +156,7 @@ class Recorder:
             "sparsity": last.get("sparsity"),
             "target": self._target(),
             "until": asdict(self._until),
-            "seconds": time.perf_counter() - self._begun,
+            "seconds": self.seconds + time.perf_counter() - self._begun,
         }
 
     def _target(self) -> dict[str, Any] | None:

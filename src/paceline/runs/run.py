@@ -14,6 +14,7 @@ from paceline.algorithms.world import World
 from paceline.clock import VirtualLoop
 from paceline.errors import Deserted, Fruitless, PacelineError, SiteError
 from paceline.learn.graph import Measure, Model
+from paceline.learn.placeholders import PLACEHOLDER
 from paceline.ledger import Ledger
 from paceline.ledger.events import Chronicle, Event
 from paceline.ledger.weights import write_weights
@@ -107,9 +108,9 @@ class Run:
         """Name and seed."""
         return f"{self.settings.name} seed {self.settings.seed}"
 
-    def start(self) -> None:
-        """Make the directory and the coroutine."""
-        self.recorder.start(keep_spans=self._keep_spans)
+    def start(self, *, again: bool = False) -> None:
+        """Make the directory, or open it ``again``, and the coroutine."""
+        self.recorder.start(keep_spans=self._keep_spans, state=self.state(), again=again)
         self.world.loop.start(self._main())
         self._started = True
         self.on_start()
@@ -243,6 +244,10 @@ class Run:
         if self.failure is None:
             self.learner.settle()
 
+    def save(self) -> None:
+        """Have all that is known by now on disk."""
+        self.recorder.save(self.state())
+
     def fail(self, problem: BaseException) -> None:
         """End with this."""
         self.failure = problem
@@ -265,16 +270,19 @@ class Run:
     def _keep_final(self) -> None:
         """What was scored last, as far as it was learned."""
         scored = {f"client {k}" if self.recorder.personal else "model": m for k, m in enumerate(self._scored)}
-        self.final = {name: model.value for name, model in scored.items() if model.value is not None}
+        known = all(model.value is not PLACEHOLDER for model in self._scored)  # else it ended before, and they are kept
+        self.final = {name: model.value for name, model in scored.items() if known and model.value is not None}
         self._scored = ()
         if self.final and self.directory is not None:
             write_weights(self.directory, self.final)
 
     def state(self) -> dict[str, Any]:
         """How it stands with the run."""
-        status = "done" if self.failure is None else f"failed: {type(self.failure).__name__}"
+        status = "done" if self.done else "running"
         if isinstance(self.failure, KeyboardInterrupt):
             status = "interrupted"
+        elif self.failure is not None:
+            status = f"failed: {type(self.failure).__name__}"
         return {
             "status": status,
             "error": None if self.failure is None else str(self.failure),

@@ -44,7 +44,8 @@ class Learner:
         self.pending: list[weakref.ref[Model]] = []
         self.promises: list[tuple[Promise[Any], asyncio.Future[Any] | None]] = []
         self._loop = loop
-        self._flush_limit = flush
+        self.flush_limit = flush
+        """Visits after which what is pending is computed even if nobody asks."""
         self._flush: asyncio.Future[Any] | None = None
         self._key = address(seed, "train")
 
@@ -142,7 +143,7 @@ class Learner:
 
     async def flush(self) -> None:
         """Stop the clock until all that is pending is computed, if that has become much: memory is bounded so."""
-        if len(self.pending) >= self._flush_limit:
+        if len(self.pending) >= self.flush_limit:
             self._flush = self._loop.hold()
             await self._flush
 
@@ -154,7 +155,11 @@ class Learner:
         if self._flush is not None:
             alive = (reference() for reference in self.pending)
             models = [model for model in alive if model is not None and model.value is None]
-        return models, [promise for promise, _ in self.promises if promise.result is None]
+        return models, self.awaited()
+
+    def awaited(self) -> list[Promise[Any]]:
+        """What is to be learned about models before the run can go on."""
+        return [promise for promise, _ in self.promises if promise.result is None]
 
     def settle(self) -> None:
         """Values are there: let whoever waited for them go on."""

@@ -1,0 +1,246 @@
+"""The memory of a drive: what it learns is written down, what it holds is kept now and then, and it goes on from there.
+
+Nothing of the coroutines is kept. A schedule is a function of settings and of what was learned, so that to go on is to
+run it again with results from the file of stops (``learned``) and placeholders for values, up to the stop of the last
+checkpoint; there the models that are still held get their values back, by their numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import DataError, PacelineError, SettingError
+from paceline.learn.executor import Executor, Statistics
+from paceline.learn.graph import Model
+from paceline.learn.placeholders import pretend
+from paceline.learn.register import Register
+from paceline.ledger.checkpoints import FOLDER, Checkpoint, Held, read_checkpoint, write_checkpoint
+from paceline.runs.driver import learn, wanted
+from paceline.runs.learned import FILE, LearnedFile, Stop, counted, make_stop, place_of, repeat_effects
+from paceline.runs.plainly import Unkeepable
+from paceline.runs.run import Run
+from paceline.runs.stopping import Stopping
+
+EVERY = 20.0
+"""Seconds between two checkpoints, unless another interval is asked for."""
+SHARE = 0.02
+"""Of a drive's time that checkpoints may take: where one takes long, the next is put off."""
+BUDGET = float(8 << 30)
+"""Bytes that checkpoints may take on disk, unless another budget is asked for."""
+
+
+_UNITS = {"GiB": 2.0**30, "MiB": 2.0**20, "GB": 1e9, "MB": 1e6, "": 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keeping:
+    """How often the values of a drive are kept, and how much room they may take."""
+
+    every: float = EVERY
+    """Seconds; infinite: never."""
+    budget: float = BUDGET
+    """Bytes."""
+
+    @classmethod
+    def parse(cls, text: str | None) -> Keeping:
+        """From ``60`` (seconds), ``never``, or ``60,2GB``; None for what is usual.
+
+        >>> Keeping.parse("60,2GB")
+        Keeping(every=60.0, budget=2000000000.0)
+        """
+        if text is None:
+            return cls()
+        seconds, comma, size = text.partition(",")
+        every = math.inf if seconds == "never" else _number(seconds, 1.0, text)
+        unit = next((unit for unit in _UNITS if size.endswith(unit)), "")
+        return cls(every=every, budget=_number(size.removesuffix(unit), _UNITS[unit], text) if comma else BUDGET)
+
+
+@dataclass
+class Kept:
+    """What keeping has cost."""
+
+    checkpoints: int = 0
+    largest: int = 0
+    """Bytes of the largest."""
+    seconds: float = 0.0
+    said: list[str] = field(default_factory=list)
+    """What a user should know of it."""
+
+
+class Keeper:
+    """Keeps one drive in a directory; with ``again`` it begins where the last one was cut off."""
+
+    def __init__(
+        self,
+        directory: Path,
+        runs: Sequence[Run],
+        executor: Executor,
+        register: Register[Model],
+        keeping: Keeping,
+        stopping: Stopping,
+        *,
+        again: bool = False,
+        on_first: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.kept = Kept()
+        self._folder = directory / FOLDER
+        self._runs = runs
+        self._executor = executor
+        self._register = register
+        self._keeping = keeping
+        self._stopping = stopping
+        self._on_first = on_first
+        """Called before the first checkpoint is written."""
+        self._learned = LearnedFile(self._folder / FILE)
+        self._stop = 0
+        self._stops: list[Stop] = []
+        """Those that are replayed."""
+        self._from: Checkpoint | None = None
+        self._able = True
+        if again:
+            self._begin_again()
+        self._due = time.monotonic() + keeping.every
+
+    # -- what a driver asks ----------------------------------------------------------------------------------------
+
+    def learn(self, runs: Sequence[Run]) -> Mapping[object, PacelineError]:
+        """Compute what these runs need, or remember it."""
+        self._stop += 1
+        return self._remember(runs) if self._stop <= len(self._stops) else self._compute(runs)
+
+    def stopped(self) -> None:
+        """Give values back at the end of a replay; keep them when that is due."""
+        if self._stop < len(self._stops):
+            self._stopping.check()
+            return
+        if self._from is not None:
+            checkpoint, self._from = self._from, None
+            self._give_back(checkpoint)
+        elif self._stopping.requested is not None or time.monotonic() >= self._due:
+            self.save()
+        self._stopping.check()
+
+    def save(self) -> None:
+        """Write a checkpoint of this stop."""
+        if not self._able or self._stop < len(self._stops) or self._from is not None:
+            return
+        begin = time.monotonic()
+        held = {m.number: Held(m.value, m.figure) for m in self._register.held() if m.value is not None}
+        for run in self._runs:
+            if not run.done:
+                run.save()
+        self._learned.to_disk()
+        if not self.kept.checkpoints:
+            self._on_first()
+        size = write_checkpoint(self._folder, self._stop, self._state(), held, self._keeping.budget)
+        took = time.monotonic() - begin
+        self.kept.checkpoints += 1
+        self.kept.seconds += took
+        self.kept.largest = max(self.kept.largest, size)
+        self._due = time.monotonic() + max(self._keeping.every, took / SHARE)
+        if size > self._keeping.budget:
+            self._give_up(
+                f"a checkpoint takes {size / 1e6:,.0f} MB, more than the {self._keeping.budget / 1e6:,.0f} MB that they"
+                " may take together: this one stays, and no other is written"
+            )
+
+    def finish(self) -> None:
+        """All runs have ended: nothing of this is needed any more."""
+        self._learned.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """The drive ends before its runs do."""
+        self._learned.close()
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _compute(self, runs: Sequence[Run]) -> Mapping[object, PacelineError]:
+        promises = [promise for run in runs for promise in run.learner.awaited()]
+        before, made = counted(runs), self._register.made
+        failed = learn(runs, self._executor)
+        if self._able:
+            try:
+                self._learned.add(make_stop(runs, made, promises, before, failed))
+            except Unkeepable as problem:
+                self._give_up(
+                    f"a run has read {problem} off its models, which cannot be written down: from here on no"
+                    " checkpoint is written (numbers, texts, tuples, lists, dictionaries, arrays and tensors can be)"
+                )
+        return failed
+
+    def _remember(self, runs: Sequence[Run]) -> Mapping[object, PacelineError]:
+        stop = self._stops[self._stop - 1]
+        here = place_of(runs, self._register.made)
+        if here != stop.place():
+            raise DataError(
+                f"the schedule takes another course than before: at stop {self._stop} it had made {stop.made} models"
+                f" at t={_times(stop.times)}, and now {here[0]} at t={_times(here[1])}; something that decides it has"
+                " changed since"
+            )
+        models, promises = wanted(runs)
+        pretend(models, promises, stop.results)
+        return repeat_effects(runs, stop)
+
+    def _give_up(self, why: str) -> None:
+        self._able = False
+        self.kept.said.append(why)
+
+    # -- going on --------------------------------------------------------------------------------------------------
+
+    def _begin_again(self) -> None:
+        checkpoint, problems = read_checkpoint(self._folder)
+        self.kept.said += problems
+        if checkpoint is None:
+            self._learned.path.unlink(missing_ok=True)
+            return
+        state = checkpoint.state
+        self._stops = self._learned.reopen(int(state["bytes"]), str(state["sha256"]))
+        self._from = checkpoint
+        for run, seconds in zip(self._runs, state["seconds"], strict=True):
+            run.recorder.seconds = float(seconds)
+        self._executor.statistics = Statistics(**state["statistics"])
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "bytes": self._learned.bytes,
+            "sha256": self._learned.sha256,
+            "seconds": [run.summary()["seconds"] for run in self._runs],
+            "statistics": asdict(self._executor.statistics),
+        }
+
+    def _give_back(self, checkpoint: Checkpoint) -> None:
+        held = {model.number: model for model in self._register.held() if model.value is not None}
+        if held.keys() != checkpoint.values.keys():
+            raise DataError(
+                f"the replay holds {len(held)} models at stop {checkpoint.stop}, and the checkpoint"
+                f" {len(checkpoint.values)}: something that decides the schedule has changed since"
+            )
+        device = self._executor.trainer.device
+        for number, (value, figure) in checkpoint.values.items():
+            held[number].value = value.to(device)
+            held[number].figure = None if figure is None else figure.to(device)
+
+
+def _number(text: str, unit: float, whole: str) -> float:
+    try:
+        found = float(text) * unit
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise SettingError(
+            f"--checkpoint {whole!r}: wanted seconds, such as 60, or never; and if you like how much room checkpoints"
+            " may take, such as 60,2GB"
+        )
+    return found
+
+
+def _times(times: Sequence[float]) -> str:
+    return ", ".join(f"{time:g}" for time in times[:4]) + (", ..." if len(times) > 4 else "")

@@ -1,0 +1,93 @@
+"""What a directory of runs is: everything that is needed to go on with it, and what must be the same for that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import DataError
+from paceline.ledger.directory import EXPERIMENT, write_json
+from paceline.references import refuse_untrusted
+from paceline.runs.keeper import Keeping
+from paceline.runs.sameness import Same
+from paceline.runs.settings import Settings, settings_from
+from paceline.runs.until import Until
+
+FORMAT = 1
+
+
+@dataclass(kw_only=True)
+class Manifest:
+    """The file ``paceline.json`` of a directory of runs."""
+
+    status: str = "running"
+    """``running``, ``interrupted`` or ``done``; one that runs no more and says ``running`` was killed."""
+    folders: list[str]
+    """Of the runs, below the directory; ``.`` is the directory itself."""
+    settings: list[dict[str, Any]]
+    """Of the runs, as their own files have them."""
+    until: dict[str, Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    """What else the command said: whether it is dry, keeps spans, checks places."""
+    keeping: dict[str, Any] = field(default_factory=dict)
+    same: Same = field(default_factory=dict)
+    """What results depend on besides settings, by name."""
+    format: int = FORMAT
+
+    def write(self, directory: Path) -> None:
+        """Into a directory, whole or not at all."""
+        write_json(directory / EXPERIMENT, asdict(self))
+
+    def all_settings(self, where: Path, *, trust: bool) -> tuple[Settings, ...]:
+        """The settings of all runs; code that they name needs ``trust``."""
+        for words in self.settings:
+            if not trust:
+                refuse_untrusted(words, str(where))
+        return tuple(settings_from(words) for words in self.settings)
+
+    def limits(self) -> Until:
+        """When runs stop early."""
+        return Until(**self.until)
+
+    def keeps(self) -> Keeping:
+        """How often values are kept."""
+        return Keeping(**self.keeping)
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest of a directory; one that is missing or damaged is named."""
+    path = directory / EXPERIMENT
+    try:
+        words = json.loads(path.read_text(encoding="utf-8"))
+        found = Manifest(**words)
+    except FileNotFoundError:
+        raise DataError(
+            f"{directory} holds no {EXPERIMENT}, so nothing there can be resumed; give the directory that"
+            " `paceline run` or `paceline compare` was given as --out"
+        ) from None
+    except (OSError, ValueError, TypeError) as problem:
+        raise DataError(f"{path} cannot be read: {problem}") from None
+    if found.format != FORMAT or not _is_well_formed(words):
+        raise DataError(f"{path} is not of the form that this version writes; resume it with the version that made it")
+    return found
+
+
+def _is_well_formed(words: Mapping[str, Any]) -> bool:
+    folders, settings = words["folders"], words["settings"]
+    return (
+        isinstance(folders, list)
+        and isinstance(settings, list)
+        and len(folders) == len(settings) > 0
+        and all(isinstance(folder, str) and _stays_inside(folder) for folder in folders)
+        and all(isinstance(one, dict) for one in settings)
+        and all(isinstance(words[name], dict) for name in ("until", "options", "keeping", "same"))
+    )
+
+
+def _stays_inside(folder: str) -> bool:
+    """Whether a folder's name leads nowhere else."""
+    path = Path(folder)
+    return not path.is_absolute() and ".." not in path.parts

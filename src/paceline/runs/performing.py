@@ -1,0 +1,197 @@
+"""Run a whole experiment in one process, keep it while it runs, and go on with one that was cut off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from paceline.errors import SettingError
+from paceline.learn.executor import Executor, Statistics
+from paceline.learn.graph import Model
+from paceline.learn.register import Register, registering
+from paceline.ledger.lock import Lock
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.experiment import Experiment
+from paceline.runs.keeper import Keeper, Kept
+from paceline.runs.local import make_local_run
+from paceline.runs.making import make_run
+from paceline.runs.manifest import Manifest, read_manifest
+from paceline.runs.recorder import Row
+from paceline.runs.replay import ALONE
+from paceline.runs.run import Run
+from paceline.runs.sameness import circumstances, data_digests, refuse_changed
+from paceline.runs.settings import Settings
+from paceline.runs.stopping import Stopping
+
+OnRow = Callable[[Run, Row], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The runs of a comparison, ended."""
+
+    runs: tuple[Run, ...]
+    statistics: Statistics
+    kept: Kept
+
+    @property
+    def failures(self) -> list[Run]:
+        """Runs that did not end well."""
+        return [run for run in self.runs if run.failure is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumption:
+    """An experiment that was cut off, as its directory tells it."""
+
+    experiment: Experiment
+    manifest: Manifest
+    accepted: tuple[str, ...] = ()
+    """What may be another than it was."""
+
+
+def perform(experiment: Experiment, on_row: OnRow | None = None, resumption: Resumption | None = None) -> Outcome:
+    """Run all of it together; what has a directory is kept there while it runs."""
+    if experiment.workers is not None:
+        return _perform_locally(experiment, experiment.workers, on_row)
+    register: Register[Model] = Register()
+    kept = experiment.out is not None and not experiment.dry
+    with registering(register) if kept else nullcontext():  # type: ignore[arg-type]
+        executor = make_executor(experiment.settings[0].executor)
+        runs = _make_runs(experiment, on_row, resumption)
+        for run in runs if not experiment.dry else ():
+            for space in run.problem.spaces:
+                executor.trainer.prepare(space)
+        if experiment.out is None:
+            with Stopping(patience=0):
+                drive(runs, executor)
+            return Outcome(runs=tuple(runs), statistics=executor.statistics, kept=Kept())
+        return _perform_kept(experiment, experiment.out, runs, executor, register, resumption)
+
+
+def _perform_kept(
+    experiment: Experiment,
+    out: Path,
+    runs: Sequence[Run],
+    executor: Executor,
+    register: Register[Model],
+    resumption: Resumption | None,
+) -> Outcome:
+    same = circumstances(runs, executor.trainer)
+    again = resumption is not None
+    manifest = _manifest(experiment, out, runs)
+    if resumption is not None:
+        data = {name: "" for name in resumption.manifest.same if name.startswith("data of ")}
+        now = same | (data_digests(runs) if data else {})
+        refuse_changed(resumption.manifest.same, now, resumption.accepted)
+        same = resumption.manifest.same | now
+    manifest.same = same
+    # Everything is checked: only now are directories made.
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise SettingError(f"--out {out} cannot be made a directory: {problem.strerror}") from None
+    with Lock(out), Stopping(patience=0 if experiment.dry else 5.0) as stopping:
+        manifest.write(out)
+
+        def on_checkpoint() -> None:
+            manifest.same |= data_digests(runs)
+            manifest.write(out)
+
+        keeper = Keeper(
+            out, runs, executor, register, experiment.keeping, stopping, again=again, on_first=on_checkpoint
+        )
+        try:
+            for run in runs:
+                run.start(again=again)
+            drive(runs, executor, None if experiment.dry else keeper)
+        except BaseException:
+            manifest.status = "interrupted"
+            raise
+        else:
+            manifest.status = "done"
+            keeper.finish()
+        finally:
+            keeper.close()
+            manifest.write(out)
+    return Outcome(runs=tuple(runs), statistics=executor.statistics, kept=keeper.kept)
+
+
+def read_resumption(directory: Path, *, trust: bool = False, accept: Sequence[str] = ()) -> Resumption:
+    """What a directory says of the experiment in it; one that is complete is refused."""
+    manifest = read_manifest(directory)
+    if manifest.status == "done":
+        raise SettingError(f"{directory} is complete: there is nothing to resume (paceline report {directory})")
+    if manifest.options.get("workers") is not None:
+        raise SettingError(f"{directory} holds a run with --world local, which cannot be resumed yet; run it again")
+    experiment = Experiment(
+        settings=manifest.all_settings(directory, trust=trust),
+        until=manifest.limits(),
+        out=directory,
+        keeping=manifest.keeps(),
+        **manifest.options,
+    )
+    return Resumption(experiment=experiment, manifest=manifest, accepted=tuple(accept))
+
+
+def resume(resumption: Resumption, on_row: OnRow | None = None) -> Outcome:
+    """Go on with an experiment where it was cut off: the same results as if it had not been."""
+    return perform(resumption.experiment, on_row, resumption)
+
+
+def _manifest(experiment: Experiment, out: Path, runs: Sequence[Run]) -> Manifest:
+    return Manifest(
+        folders=[str((run.directory or out).relative_to(out)) for run in runs],
+        settings=[run.recorder.described for run in runs],
+        until=asdict(experiment.until),
+        options={
+            name: getattr(experiment, name) for name in ("dry", "keep_spans", "check_places", "keep_models", "workers")
+        },
+        keeping=asdict(experiment.keeping),
+    )
+
+
+def _make_runs(experiment: Experiment, on_row: OnRow | None, resumption: Resumption | None) -> list[Run]:
+    directories = [_directory(experiment, settings) for settings in experiment.settings]
+    if resumption is not None and experiment.out is not None:
+        directories = [experiment.out / folder for folder in resumption.manifest.folders]
+    return [
+        make_run(
+            settings,
+            until=experiment.until,
+            dry=experiment.dry,
+            directory=directory,
+            keep_spans=experiment.keep_spans,
+            on_row=on_row,
+            check_places=experiment.check_places,
+            keep_model=experiment.keep_models,
+        )
+        for settings, directory in zip(experiment.settings, directories, strict=True)
+    ]
+
+
+def _directory(experiment: Experiment, settings: Settings) -> Path | None:
+    """Where a run writes: alone in the directory itself, else in a folder of it."""
+    if experiment.out is None or len(experiment.settings) == 1:
+        return experiment.out
+    name = f"{settings.name}@{settings.variant}" if settings.variant else settings.name
+    plain = re.sub(r"[^\w.@=,+-]", "_", name)  # letters that every file system takes
+    return experiment.out / f"{plain}-seed{settings.seed}"
+
+
+def _perform_locally(experiment: Experiment, workers: int, on_row: OnRow | None = None) -> Outcome:
+    """One run on the wall clock; what is scored here is computed as the workers compute."""
+    executor = make_executor(ALONE)
+    run = make_local_run(
+        experiment.settings[0],
+        workers=workers,
+        until=experiment.until,
+        directory=experiment.out,
+        keep_spans=experiment.keep_spans,
+        on_row=on_row,
+    )
+    drive([run], executor)
+    return Outcome(runs=(run,), statistics=executor.statistics, kept=Kept())

@@ -1,0 +1,116 @@
+"""What must be the same for a run to go on as it began: versions, the device, data, files and code of the user's own."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from paceline.errors import SettingError
+from paceline.learn.job import Trainer
+from paceline.ledger.directory import versions
+from paceline.references import is_reference
+from paceline.runs.run import Run
+
+Same = dict[str, str]
+_PARTS = re.compile(r"[:,+@=]")
+CHUNK = 1 << 20
+
+
+def circumstances(runs: Sequence[Run], trainer: Trainer) -> Same:
+    """What results depend on besides settings, by name."""
+    device = trainer.device
+    found = {f"version of {name}": version for name, version in versions().items()}
+    found["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device.type)
+    found["threads"] = str(getattr(trainer, "threads", 1))
+    found["visits before learning is computed"] = ", ".join(str(run.learner.flush_limit) for run in runs)
+    for run in runs:
+        for text in _texts(run.recorder.described):
+            found |= _named_by(text)
+    return found
+
+
+def data_digests(runs: Sequence[Run]) -> Same:
+    """Digests of the data that runs learn from; each once, since many runs share them."""
+    found: Same = {}
+    for run in runs:
+        problem = run.problem
+        name = f"data of {problem.dataset}"
+        if name not in found and problem.train_shards is not None and problem.test is not None:
+            parts = (problem.train_shards.x, problem.train_shards.y, *problem.test)
+            found[name] = _digest([part.numpy() for part in parts])
+    return found
+
+
+def refuse_changed(then: Mapping[str, str], now: Mapping[str, str], accepted: Sequence[str]) -> None:
+    """Raise ``SettingError`` if something is another than it was, naming it, unless it is accepted."""
+    changed = [name for name in then if name in now and now[name] != then[name] and not _accepted(name, accepted)]
+    gone = [name for name in then if name not in now and not _accepted(name, accepted)]
+    if changed or gone:
+        lines = [f"  {name}: was {_short(then[name])}, is {_short(now[name])}" for name in changed]
+        lines += [f"  {name}: was {_short(then[name])}, and is not there" for name in gone]
+        raise SettingError(
+            "what results depend on is not what it was when the run began:\n"
+            + "\n".join(lines)
+            + f"\nput it back, or go on all the same with --accept {_word((changed + gone)[0])!r} (or --accept all):"
+            " results may then differ from those of an uninterrupted run"
+        )
+
+
+def _accepted(name: str, accepted: Sequence[str]) -> bool:
+    return any(word == "all" or word in (name, _word(name)) for word in accepted)
+
+
+def _word(name: str) -> str:
+    """What a user says for it: the last word, which is a package, a file or a dataset."""
+    return name.rpartition(" ")[2]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:12]}..."
+
+
+def _texts(words: Any) -> Iterator[str]:
+    if isinstance(words, Mapping):
+        for value in words.values():
+            yield from _texts(value)
+    elif isinstance(words, str):
+        yield words
+
+
+def _named_by(text: str) -> Same:
+    """Digests of the files and modules that a setting names."""
+    found: Same = {}
+    candidates = {text, *(_PARTS.split(text))}
+    for part in sorted(candidates):
+        if part and len(part) < 4096 and Path(part).is_file():
+            found[f"file {part}"] = _file_digest(Path(part))
+    for part in text.split("+"):
+        if is_reference(reference := part.partition("@")[0]):
+            place = reference.partition(":")[0]
+            source = importlib.util.find_spec(place)
+            if source is not None and source.origin is not None and Path(source.origin).is_file():
+                found[f"code {place}"] = _file_digest(Path(source.origin))
+    return found
+
+
+def _file_digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(CHUNK):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def _digest(arrays: Sequence[np.ndarray[Any, Any]]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+    return digest.hexdigest()
