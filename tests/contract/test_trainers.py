@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from paceline.learn.cohort.scripted import scripts_of
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.hashing import signed
 from paceline.learn.job import EvalJob, Shards, TrainJob
@@ -146,7 +147,9 @@ def test_options_with_convolutions_and_dropout(option, cohort):
     compare(make_jobs(space, shards, recipe), CohortTrainer(cohort=cohort), 1e-11)
 
 
-@pytest.mark.parametrize("name", [*sorted(MODELS.keys() - LONG), *(pytest.param(x, marks=SLOW) for x in sorted(LONG))])
+@pytest.mark.parametrize(
+    "name", [*sorted(MODELS.keys() - LONG), *(pytest.param(x, marks=SLOW) for x in sorted(LONG))]
+)
 def test_models_in_float64(name):
     """One client at a time, and two together: the program is compiled once for both, which takes longest."""
     shape, classes, batch = MODELS[name]
@@ -223,7 +226,7 @@ def test_scripted_steps_have_the_bits_of_plain_ones(option):
     jobs = make_jobs(space, make_shards((1, 5, 5), 4, torch.float32), LocalSGD(batch=8, **OPTIONS[option]))
     trainer = CohortTrainer(threads=1)
     runs = [trainer.train(jobs) for _ in range(6)]
-    assert trainer._scripts.scripts, "nothing was scripted"
+    assert scripts_of(space).scripts, "nothing was scripted"
     for later in runs[1:]:
         assert all(torch.equal(a.value, b.value) for a, b in zip(runs[0], later, strict=True))
         assert all(torch.equal(a.loss, b.loss) for a, b in zip(runs[0], later, strict=True))

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +43,8 @@ class Space:
     """The template: its layers are used, its own parameter values never are (see ``initial``)."""
     slots: tuple[Slot, ...] = field(init=False)
     size: int = field(init=False)
+    derived: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
+    """What trainers have made of it, by name: made once a process, for all experiments with this architecture."""
 
     def __post_init__(self) -> None:
         template = self._build(0)

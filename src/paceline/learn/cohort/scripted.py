@@ -19,10 +19,13 @@ from torch import Tensor
 from paceline.learn.cohort.captured import ROUNDED, recipe_form, rounded, state_form
 from paceline.learn.cohort.step import CohortState, StepPlan, make_batch, sgd_step
 from paceline.learn.programs.program import Program
+from paceline.learn.space import Space
 from paceline.learn.torchscript import traced
 
 WORTH = 3
 """A form is scripted when it comes up this often: that costs about ten plain runs."""
+MOST = 256
+"""Scripts of one architecture that are kept; a process that tries many recipes makes more than it needs again."""
 UNROLLED = (8, 4, 2, 1)
 """Steps that are scripted together."""
 
@@ -31,7 +34,7 @@ Steps = Callable[..., Tensor]
 
 @dataclass(eq=False)
 class ScriptCache:
-    """Scripted steps by form; shared by the threads of one trainer."""
+    """Scripted steps by form; shared by all threads."""
 
     scripts: dict[tuple[object, ...], Steps] = field(default_factory=dict)
     seen: Counter[tuple[object, ...]] = field(default_factory=Counter)
@@ -74,6 +77,14 @@ class ScriptCache:
             if form not in self.scripts and self.seen[form] >= WORTH:
                 self.scripts[form] = script_steps(program, state, plan, count)
             return self.scripts.get(form) or plain_steps(program, state, plan, count)
+
+
+def scripts_of(space: Space) -> ScriptCache:
+    """The scripted steps of an architecture, for all trainers of this process: scripting takes long."""
+    found: ScriptCache = space.derived.setdefault("scripts", ScriptCache())
+    if len(found.scripts) > MOST:
+        found.scripts.clear()
+    return found
 
 
 def pieces(steps_C: Sequence[int]) -> Iterator[tuple[int, int, int]]:

@@ -28,7 +28,7 @@ from paceline.errors import SettingError
 from paceline.learn.cohort.captured import CaptureCache
 from paceline.learn.cohort.probing import ProbePlan, probe_cohort
 from paceline.learn.cohort.scoring import SLICE, score_jobs
-from paceline.learn.cohort.scripted import ScriptCache
+from paceline.learn.cohort.scripted import scripts_of
 from paceline.learn.cohort.step import CohortState, StepPlan
 from paceline.learn.cohort.streams import Streams, streams_of
 from paceline.learn.determinism import same_bits
@@ -62,11 +62,9 @@ class CohortTrainer:
         self.device = torch.device(device)
         self.cohort = cohort
         self.threads = threads or int(os.environ.get("PACELINE_THREADS", "0")) or os.cpu_count() or 1
-        self._programs: dict[Space, Program] = {}
         self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Tensor, Tensor]] = {}
         self._streams: Streams | None = None
         self._captures: dict[int, CaptureCache] = defaultdict(CaptureCache)  # by stream: each has its own buffers
-        self._scripts = ScriptCache()
         self._pool: ThreadPoolExecutor | None = None
 
     # -- training -------------------------------------------------------------------------------------------
@@ -93,12 +91,14 @@ class CohortTrainer:
         self.program(space)
 
     def program(self, space: Space) -> Program:
-        """The compiled program of a space, made once."""
-        if space not in self._programs:
-            self._programs[space] = compile_program(space)
+        """The compiled program of a space, made once a process."""
+        name = f"program on {self.device}"
+        if name not in space.derived:
+            space.derived[name] = compile_program(space)
             if self.device.type == "cuda":
                 space.module.to(self.device)
-        return self._programs[space]
+        found: Program = space.derived[name]
+        return found
 
     def fills(self, space: Space, batch: int) -> bool:
         """Whether one client's step keeps a GPU busy."""
@@ -129,7 +129,7 @@ class CohortTrainer:
 
     def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan, stream: int) -> list[Trained]:
         state = self._state(program, jobs)
-        run = self._captures[stream].run if self.device.type == "cuda" else self._scripts.run
+        run = self._captures[stream].run if self.device.type == "cuda" else scripts_of(program.space).run
         with same_bits(self.device):
             loss_C = run(program, state, plan)
         return [
