@@ -318,9 +318,7 @@ def _perform(
     _show(experiment, lambda progress: perform(experiment, progress), json=json, quiet=quiet)
 
 
-def _show(
-    experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, json: bool, quiet: bool
-) -> None:
+def _show(experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, json: bool, quiet: bool) -> None:
     """Do it with progress, then print the table and write the page, also of what was interrupted."""
     from paceline.api.progress import LiveProgress
     from paceline.cli.show import print_failures, print_table, summaries_json
@@ -357,13 +355,15 @@ def _page(experiment: Experiment, told: Console) -> None:
     out = experiment.out
     assert out is not None
     names = dict.fromkeys(settings.name for settings in experiment.settings)
-    page = write_report(_run_directories([out]), out / "report.html", f"{', '.join(names)} on {experiment.settings[0].dataset}")
+    page = write_report(
+        _run_directories([out]), out / "report.html", f"{', '.join(names)} on {experiment.settings[0].dataset}"
+    )
     told.print(f"report: {page}", soft_wrap=True)
 
 
 def _named(out: str | None) -> Path | None:
     if out is not None and not out.strip():
-        raise SettingError('--out is empty; name a directory to write, or leave it out for runs/DATE-NAME')
+        raise SettingError("--out is empty; name a directory to write, or leave it out for runs/DATE-NAME")
     return None if out is None else Path(out)
 
 

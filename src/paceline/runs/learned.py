@@ -158,9 +158,7 @@ def repeat_effects(runs: Sequence[Run], stop: Stop) -> dict[object, PacelineErro
                 for _ in range(times):
                     run.world.chronicle.count(name, value)
     return {
-        run.learner: _error(*failure)
-        for run, failure in zip(runs, stop.failures, strict=True)
-        if failure is not None
+        run.learner: _error(*failure) for run, failure in zip(runs, stop.failures, strict=True) if failure is not None
     }
 
 

@@ -71,7 +71,9 @@ def read_manifest(directory: Path) -> Manifest:
     except (OSError, ValueError, TypeError) as problem:
         raise DataError(f"{path} cannot be read: {problem}") from None
     if found.format != FORMAT or not _is_well_formed(words):
-        raise DataError(f"{path} is not of the form that this version writes; resume it with the version that made it")
+        raise DataError(
+            f"{path} is not of the form that this version writes; resume it with the version that made it"
+        )
     return found
 
 

@@ -148,7 +148,8 @@ def _manifest(experiment: Experiment, out: Path, runs: Sequence[Run]) -> Manifes
         settings=[run.recorder.described for run in runs],
         until=asdict(experiment.until),
         options={
-            name: getattr(experiment, name) for name in ("dry", "keep_spans", "check_places", "keep_models", "workers")
+            name: getattr(experiment, name)
+            for name in ("dry", "keep_spans", "check_places", "keep_models", "workers")
         },
         keeping=asdict(experiment.keeping),
     )

@@ -270,7 +270,9 @@ class Run:
     def _keep_final(self) -> None:
         """What was scored last, as far as it was learned."""
         scored = {f"client {k}" if self.recorder.personal else "model": m for k, m in enumerate(self._scored)}
-        known = all(model.value is not PLACEHOLDER for model in self._scored)  # else it ended before, and they are kept
+        known = all(
+            model.value is not PLACEHOLDER for model in self._scored
+        )  # else it ended before, and they are kept
         self.final = {name: model.value for name, model in scored.items() if known and model.value is not None}
         self._scored = ()
         if self.final and self.directory is not None:

@@ -1,0 +1,207 @@
+"""A run that was cut off anywhere and resumed is the run that was not: rows, weights, counts and spans."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow.dataset as ds
+import pytest
+
+from paceline.algorithms.registry import ALGORITHMS
+from paceline.errors import DataError, SettingError
+from paceline.ledger import lock
+from paceline.ledger.directory import EXPERIMENT
+from paceline.runs.experiment import make_experiment
+from paceline.runs.keeper import Keeper, Keeping
+from paceline.runs.performing import perform, read_resumption, resume
+from tests.contract.test_places import SMALL
+
+WORDS = [*SMALL, "flush=5", "every=1"]
+NEVER = Keeping(every=1e9)
+
+
+class Cut(BaseException):
+    """The process ends here."""
+
+
+def cutting(monkeypatch, directory, copy, kept, cut):
+    """Have the next drive keep a checkpoint at one stop and end at another; its files are copied as they are then."""
+    stops, stopped = [], Keeper.stopped
+
+    def until(self):
+        stopped(self)
+        stops.append(self._stop)
+        if len(stops) == kept:
+            self.save()
+        if len(stops) == cut:
+            shutil.copytree(directory, copy, ignore=shutil.ignore_patterns(lock.FILE))
+            raise Cut
+
+    monkeypatch.setattr(Keeper, "stopped", until)
+    return stops
+
+
+def experiment(names, out, words=WORDS, **options):
+    return make_experiment(names, overrides=list(words), out=out, keeping=NEVER, keep_models=True, **options)
+
+
+def kept_files(directory):
+    """All that a run leaves, but for real seconds."""
+    summary = json.loads((directory / "summary.json").read_text())
+    seconds = summary.pop("seconds")
+    assert seconds > 0
+    weights = (directory / "model.safetensors").read_bytes()
+    parts = sorted((directory / "spans").glob("*.parquet"))
+    spans = repr(ds.dataset(parts, format="parquet").to_table().to_pydict())  # as text: NaN equals NaN
+    return summary, (directory / "metrics.jsonl").read_text(), weights, spans
+
+
+def uninterrupted(monkeypatch, names, out, words=WORDS, **options):
+    """The outcome of an experiment, and how many stops it had."""
+    with monkeypatch.context() as patched:
+        stops = cutting(patched, None, None, None, None)
+        outcome = perform(experiment(names, out, words, **options))
+    return outcome, len(stops)
+
+
+def cut_off(monkeypatch, names, tmp_path, kept, cut, words=WORDS, **options):
+    """The directory that a process leaves which is killed at a stop, and kept a checkpoint at one before."""
+    with monkeypatch.context() as patched, pytest.raises(Cut):
+        cutting(patched, tmp_path / "first", tmp_path / "cut", kept, cut)
+        perform(experiment(names, tmp_path / "first", words, **options))
+    return tmp_path / "cut"
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_cut_off_and_resumed(name, tmp_path, monkeypatch):
+    whole, stops = uninterrupted(monkeypatch, [name], tmp_path / "whole")
+    assert stops >= 2 and whole.failures == []
+    rng = np.random.default_rng(sum(name.encode()))
+    kept = int(rng.integers(1, max(2, stops - 1)))
+    directory = cut_off(monkeypatch, [name], tmp_path, kept, int(rng.integers(kept, max(kept + 1, stops))))
+    with monkeypatch.context() as patched:  # once more, during or after the replay
+        cutting(patched, directory, tmp_path / "twice", None, int(rng.integers(1, max(2, stops))))
+        with pytest.raises(Cut):
+            resume(read_resumption(directory))
+    outcome = resume(read_resumption(tmp_path / "twice"))
+    assert outcome.failures == []
+    assert kept_files(tmp_path / "twice") == kept_files(tmp_path / "whole")
+    assert outcome.statistics == whole.statistics
+    assert not (tmp_path / "twice" / "checkpoints").exists()
+
+
+FOUR = ["fedavg", "psfl", "fedbuff@buffer=3", "da-dpfl"]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_comparison_with_seeds(share, tmp_path, monkeypatch):
+    """Its runs meet in waves and end one after the other."""
+    whole, stops = uninterrupted(monkeypatch, FOUR, tmp_path / "whole", seeds=3)
+    cut = max(1, round(share * (stops - 1)))
+    directory = cut_off(monkeypatch, FOUR, tmp_path, max(1, cut - 1), cut, seeds=3)
+    outcome = resume(read_resumption(directory))
+    assert outcome.failures == [] and outcome.statistics == whole.statistics
+    folders = sorted(path.name for path in (tmp_path / "whole").iterdir() if path.is_dir())
+    assert len(folders) == 12 and "fedbuff@buffer=3-seed1" in folders
+    for folder in folders:
+        assert kept_files(directory / folder) == kept_files(tmp_path / "whole" / folder)
+
+
+def test_what_learning_counts_is_counted_once(tmp_path, monkeypatch):
+    words = [*WORDS, "spfl.aggregation.rule=screen", "hostile=sign-flip:0.25", "rounds=4", "public=0.2"]
+    _, stops = uninterrupted(monkeypatch, ["spfl"], tmp_path / "whole", words)
+    directory = cut_off(monkeypatch, ["spfl"], tmp_path, stops - 1, stops - 1, words)
+    resume(read_resumption(directory))
+    found = kept_files(directory)
+    assert found == kept_files(tmp_path / "whole")
+    assert found[0]["distributions"]["rejected client"]
+
+
+def test_a_run_that_diverged_before_is_not_tried_again(tmp_path, monkeypatch):
+    names, words = ["fedavg@local.lr=1e38,local.steps=4", "fedavg"], [*WORDS, "rounds=6", "flush=8"]
+    whole, stops = uninterrupted(monkeypatch, names, tmp_path / "whole", words)
+    assert len(whole.failures) == 1
+    directory = cut_off(monkeypatch, names, tmp_path, stops - 1, stops - 1, words)
+    outcome = resume(read_resumption(directory))
+    assert [str(run.failure) for run in outcome.failures] == [str(run.failure) for run in whole.failures]
+    assert kept_files(directory / "fedavg-seed0") == kept_files(tmp_path / "whole" / "fedavg-seed0")
+
+
+# -- what cannot be resumed --------------------------------------------------------------------------------------------
+
+
+def changed(directory, **words):
+    path = directory / EXPERIMENT
+    path.write_text(json.dumps(json.loads(path.read_text()) | words))
+
+
+def same(directory):
+    return json.loads((directory / EXPERIMENT).read_text())["same"]
+
+
+def test_what_is_complete_is_not_resumed(tmp_path):
+    perform(experiment(["fedavg"], tmp_path / "x"))
+    with pytest.raises(SettingError, match="is complete: there is nothing to resume"):
+        read_resumption(tmp_path / "x")
+
+
+def test_what_has_changed_is_named_and_can_be_accepted(tmp_path, monkeypatch):
+    directory = cut_off(monkeypatch, ["fedavg"], tmp_path, 2, 2)
+    assert {"device", "threads", "version of torch", "data of digits"} <= same(directory).keys()
+    changed(directory, same=same(directory) | {"version of torch": "1.0", "data of digits": "0" * 64})
+    before = sorted(path.name for path in directory.rglob("*"))
+    with pytest.raises(SettingError, match=r"(?s)version of torch: was 1\.0, is .*data of digits: was 0000"):
+        resume(read_resumption(directory, accept=["threads"]))
+    assert sorted(path.name for path in directory.rglob("*")) == before
+    assert resume(read_resumption(directory, accept=["torch", "digits"])).failures == []
+
+
+def test_a_file_that_a_setting_names_must_be_what_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "fleet.csv"
+    path.write_text("device,seconds\n" + "".join(f"d{k},{1 + k}\n" for k in range(8)))
+    words = [word for word in WORDS if not word.startswith("fleet")] + [f"fleet.file={path}"]
+    directory = cut_off(monkeypatch, ["fedavg"], tmp_path, 1, 1, words)
+    path.write_text(path.read_text().replace("d3,4", "d3,5"))
+    with pytest.raises(SettingError, match=r"file .*fleet\.csv: was "):
+        resume(read_resumption(directory))
+
+
+def test_other_settings_take_another_course(tmp_path, monkeypatch):
+    directory = cut_off(monkeypatch, ["fedavg"], tmp_path, 3, 3)
+    settings = json.loads((directory / EXPERIMENT).read_text())["settings"]
+    settings[0]["fleet"]["times"] = "uniform:3,4"
+    changed(directory, settings=settings)
+    with pytest.raises(DataError, match="the schedule takes another course than before: at stop 1"):
+        resume(read_resumption(directory))
+
+
+def test_a_row_that_comes_out_otherwise_is_no_resumption(tmp_path, monkeypatch):
+    directory = cut_off(monkeypatch, ["fedavg"], tmp_path, 1, 3)
+    path = directory / "metrics.jsonl"
+    path.write_text(path.read_text().replace('"round": 2', '"round": 22'))
+    with pytest.raises(DataError, match=r"metrics\.jsonl, line 2, is not what comes out now"):
+        resume(read_resumption(directory))
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, monkeypatch):
+    directory = cut_off(monkeypatch, ["fedbuff"], tmp_path, 1, 1)
+    with monkeypatch.context() as patched, pytest.raises(Cut):
+        cutting(patched, directory, tmp_path / "later", 2, 2)
+        resume(read_resumption(directory))
+    first, second = sorted((tmp_path / "later" / "checkpoints").glob("stop-*"))
+    data = bytearray(second.read_bytes())
+    data[-3] ^= 1
+    second.write_bytes(data)
+    outcome = resume(read_resumption(tmp_path / "later"))
+    assert any("its digest is another" in said for said in outcome.kept.said), outcome.kept.said
+    perform(experiment(["fedbuff"], tmp_path / "whole"))
+    assert kept_files(tmp_path / "later") == kept_files(tmp_path / "whole")
+
+
+def test_half_a_line_at_the_end_is_cut_off(tmp_path, monkeypatch):
+    directory = cut_off(monkeypatch, ["fedavg"], tmp_path, 1, 3)
+    path = directory / "metrics.jsonl"
+    path.write_text(path.read_text()[:-20])
+    perform(experiment(["fedavg"], tmp_path / "whole"))
+    resume(read_resumption(directory))
+    assert kept_files(directory) == kept_files(tmp_path / "whole")
