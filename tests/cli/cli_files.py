@@ -20,7 +20,7 @@ def settings(directory):
 
 def spans(directory):
     """The spans as a list of dictionaries."""
-    return pq.read_table(directory / "spans.parquet").to_pylist()
+    return pq.read_table(directory / "spans").to_pylist()
 
 
 def column(rows, name):

@@ -80,7 +80,8 @@ def test_a_run_leaves_its_directory_and_says_where_its_report_is(paceline, tmp_p
     assert done.status == 0
     out = tmp_path / "here"
     assert {path.name for path in out.iterdir()} == {
-        "settings.json", "metrics.jsonl", "spans.parquet", "summary.json", "report.html",
+        "settings.json", "metrics.jsonl", "spans", "summary.json", "report.html", "paceline.json",
+        "model.safetensors",
     }  # fmt: skip
     rows, end = metrics(out), summary(out)
     assert column(rows, "round") == [1, 2, 3]

@@ -8,8 +8,8 @@ import pytest
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.experiment import make_experiment
-from paceline.runs.performing import perform
 from paceline.runs.making import make_run
+from paceline.runs.performing import perform
 from paceline.runs.settings import make_settings
 from paceline.runs.until import Until
 

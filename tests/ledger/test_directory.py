@@ -63,7 +63,7 @@ def test_an_interrupted_run_is_not_overwritten_either(tmp_path):
 
 
 def test_an_empty_directory_may_be_used(tmp_path):
-    assert RunDirectory.create(tmp_path, {}).spans == tmp_path / "spans.parquet"
+    assert RunDirectory.create(tmp_path, {}).spans == tmp_path / "spans"
 
 
 def test_lines_are_on_disk_as_they_come(tmp_path):

@@ -49,7 +49,7 @@ def rows_of(table):
 
 @given(st.lists(acts(), max_size=30), st.sampled_from([1, 2, 7, 1 << 16]))
 def test_totals_are_the_sums_of_what_is_on_disk(tmp_path_factory, calls, chunk):
-    path = tmp_path_factory.mktemp("ledger") / "spans.parquet"
+    path = tmp_path_factory.mktemp("ledger") / "spans"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spans, "CHUNK", chunk)
         ledger = written(Ledger(path), calls)
@@ -78,7 +78,7 @@ def test_totals_are_the_sums_of_what_is_on_disk(tmp_path_factory, calls, chunk):
 
 @given(st.lists(acts(), max_size=30), st.sampled_from([1, 3, 1 << 16]))
 def test_rows_do_not_depend_on_chunks_or_on_where_they_go(tmp_path_factory, calls, chunk):
-    path = tmp_path_factory.mktemp("ledger") / "spans.parquet"
+    path = tmp_path_factory.mktemp("ledger") / "spans"
     expected = rows_of(written(Ledger(), calls).table())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spans, "CHUNK", chunk)
@@ -120,11 +120,11 @@ def test_names_of_kinds_follow_their_numbers():
 
 
 def test_each_kind_of_traffic_balances(tmp_path):
-    ledger = Ledger(tmp_path / "spans.parquet")
+    ledger = Ledger(tmp_path / "spans")
     for k in range(100):
         ledger.transfer(k % 7 - 2, k % 5, k, k + 1, k, float(k), 0.0)
     ledger.close()
-    table = pq.read_table(tmp_path / "spans.parquet")
+    table = pq.read_table(tmp_path / "spans")
     sums = {
         kind: pc.sum(table.filter(pc.equal(table["kind"], kind))["bytes"]).as_py() for kind in ("send", "receive")
     }
@@ -136,25 +136,43 @@ def test_each_kind_of_traffic_balances(tmp_path):
 
 def test_chunks_are_written_as_they_fill(tmp_path, monkeypatch):
     monkeypatch.setattr(spans, "CHUNK", 4)
-    ledger = Ledger(tmp_path / "spans.parquet")
+    ledger = Ledger(tmp_path / "spans")
     for k in range(10):
         ledger.train(k, 0.0, 1.0, 0, 0.0, 0.0)
     assert len(ledger.rows) == 2 * WIDTH
     ledger.close()
-    file = pq.ParquetFile(tmp_path / "spans.parquet")
-    assert [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] == [4, 4, 2]
-    assert file.read()["site"].to_pylist() == list(range(10))
+    parts = [pq.read_table(part) for part in sorted((tmp_path / "spans").iterdir())]
+    assert [part["site"].to_pylist() for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def test_rows_that_are_there_are_not_written_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(spans, "CHUNK", 4)
+    first = Ledger(tmp_path / "spans")
+    for k in range(6):
+        first.train(k, 0.0, 1.0, 0, 0.0, 0.0)
+    first.save()
+    (tmp_path / "spans" / "part-000000000006.part").write_bytes(b"half of one")
+    assert spans.count_rows(tmp_path / "spans") == 6
+    again = Ledger(tmp_path / "spans", written=6)
+    for k in range(10):
+        again.train(k, 0.0, 1.0, 0, 0.0, 0.0)
+    again.close()
+    parts = [pq.read_table(part)["site"].to_pylist() for part in sorted((tmp_path / "spans").glob("*.parquet"))]
+    assert parts == [[0, 1, 2, 3], [4, 5], [6, 7], [8, 9]]
+    (tmp_path / "spans" / "part-000000000004.parquet").write_bytes(b"damaged")
+    assert spans.count_rows(tmp_path / "spans") == 4
+    assert len(list((tmp_path / "spans").glob("*.parquet"))) == 1
 
 
 def test_a_transfer_may_straddle_two_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(spans, "CHUNK", 3)
-    ledger = Ledger(tmp_path / "spans.parquet")
+    ledger = Ledger(tmp_path / "spans")
     for k in range(3):
         ledger.transfer(-1, k, 0.0, 1.0, 0, 10.0, 0.0)
     totals = ledger.totals()
     ledger.close()
     assert (totals.bytes, totals.busiest_bytes, totals.busiest_site) == (30.0, 30.0, -1)
-    assert pq.read_table(tmp_path / "spans.parquet").num_rows == 6
+    assert pq.read_table(tmp_path / "spans").num_rows == 6
 
 
 def test_a_ledger_that_keeps_nothing_still_counts():
@@ -166,20 +184,20 @@ def test_a_ledger_that_keeps_nothing_still_counts():
 
 
 def test_an_empty_ledger_leaves_a_readable_file(tmp_path):
-    ledger = Ledger(tmp_path / "spans.parquet")
+    ledger = Ledger(tmp_path / "spans")
     ledger.close()
-    table = pq.read_table(tmp_path / "spans.parquet")
+    table = pq.read_table(tmp_path / "spans")
     assert table.num_rows == 0
     assert table.schema.names == SCHEMA.names
     assert Ledger().table().schema == SCHEMA
 
 
 def test_closing_twice_keeps_the_rows(tmp_path):
-    ledger = Ledger(tmp_path / "spans.parquet")
+    ledger = Ledger(tmp_path / "spans")
     ledger.train(0, 0.0, 1.0, 0, 1.0, 1.0)
     ledger.close()
     ledger.close()
-    assert pq.read_table(tmp_path / "spans.parquet").num_rows == 1
+    assert pq.read_table(tmp_path / "spans").num_rows == 1
 
 
 # -- the busiest site ---------------------------------------------------------------------------------------------

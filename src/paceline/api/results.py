@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from paceline.api.figures import draw
 from paceline.api.models import state_dict
 from paceline.errors import DataError, nearest
 from paceline.report.page import write_report
 from paceline.report.runs import Group, Run, group_runs, load_run
+from paceline.report.spans import read_spans
 from paceline.report.tables import Comparison, compared, comparison, remarks
 
 Frame = Any
@@ -106,7 +106,7 @@ class Result:
             for run in group.runs:
                 if run.spans is None:
                     raise DataError(f"{run.path} keeps no spans; run it again without --no-spans")
-                spans = pq.read_table(run.spans)
+                spans = read_spans(run.spans)
                 spans = spans.add_column(0, "seed", pa.array([run.seed] * len(spans)))
                 parts.append(spans.add_column(0, "algorithm", pa.array([group.label] * len(spans))))
         return _frame(pa.concat_tables(parts))

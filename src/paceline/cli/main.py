@@ -5,30 +5,36 @@ Rooms that need torch are imported inside the commands that use them, so that he
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from paceline.cli.data import data_app
 from paceline.cli.names import NamesAlgorithms, algorithms, begun
+from paceline.cli.options import (
+    Absence,
+    CheckPlaces,
+    Checkpoint,
+    Config,
+    Dry,
+    Json,
+    NoSpans,
+    Out,
+    Quiet,
+    Seeds,
+    Set,
+    Trust,
+    UntilOption,
+)
+from paceline.cli.performing import More, perform_named, run_directories, show
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
 from paceline.config import read_settings
 from paceline.errors import PacelineError, SettingError
-
-if TYPE_CHECKING:
-    from paceline.api.progress import LiveProgress
-    from paceline.runs.experiment import Experiment
-    from paceline.runs.performing import Outcome
 
 app = typer.Typer(
     help="Scheduled federated learning: who trains when, who waits for whom, who averages with whom.",
@@ -41,67 +47,12 @@ app.add_typer(plan_app, name="plan")
 app.command()(reproduce)
 app.command()(algorithms)
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", "-s", help="A setting, such as fleet.times=uniform or psfl.width=8."),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", help="A TOML file of settings, or the directory of a run; --set wins over it."),
-]
-UntilOption = Annotated[
-    list[str] | None,
-    typer.Option("--until", help="Stop at accuracy=0.9, loss=0.3, time=3600 (virtual seconds) or visits=1000."),
-]
-Seeds = Annotated[int, typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.")]
-Out = Annotated[str | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
-Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Absence = Annotated[
-    str | None,
-    typer.Option(
-        "--absence", help="What becomes of devices that are away, for all algorithms: skip, wait or deadline:30."
-    ),
-]
-CheckPlaces = Annotated[
-    bool, typer.Option("--check-places", help="Fail if a model is used where it was never sent (slower).")
-]
-NoSpans = Annotated[
-    bool, typer.Option("--no-spans", help="Keep no record of single spans (smaller, no Gantt chart).")
-]
-
-
-Checkpoint = Annotated[
-    str | None,
-    typer.Option(
-        "--checkpoint",
-        help="Keep what is under way every so many seconds (20), so that it can be resumed; or never. 60,2GB also"
-        " says how much room that may take.",
-    ),
-]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Import the code that the settings of a run on disk name (a network, say).")
-]
-
 
 class WorldKind(StrEnum):
     """Where devices are: in a simulation, or as processes of this machine."""
 
     simulation = "simulation"
     local = "local"
-
-
-@dataclass(frozen=True)
-class _More:
-    """Options of a run that not every command has."""
-
-    absence: str | None = None
-    check_places: bool = False
-    local: bool = False
-    workers: int | None = None
-    trust: bool = False
-    checkpoint: str | None = None
 
 
 def _version(asked: bool) -> None:
@@ -147,8 +98,8 @@ def run(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Run one algorithm."""
-    more = _More(absence, check_places, world == WorldKind.local, workers, trust, checkpoint)
-    _perform([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
+    more = More(absence, check_places, world == WorldKind.local, workers, trust, checkpoint)
+    perform_named([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
 @app.command(cls=NamesAlgorithms)
@@ -174,8 +125,8 @@ def compare(
     checkpoint: Checkpoint = None,
 ) -> None:
     """Run several algorithms side by side, their learning batched together."""
-    more = _More(absence, check_places, trust=trust, checkpoint=checkpoint)
-    _perform(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
+    more = More(absence, check_places, trust=trust, checkpoint=checkpoint)
+    perform_named(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
 @app.command(cls=NamesAlgorithms)
@@ -203,8 +154,8 @@ def sweep(
     from paceline.api.comparing import variants
 
     names = variants(algorithm, dict(_values(text) for text in over))
-    more = _More(absence, trust=trust, checkpoint=checkpoint)
-    _perform(names, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
+    more = More(absence, trust=trust, checkpoint=checkpoint)
+    perform_named(names, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
 def _values(text: str) -> tuple[str, list[str]]:
@@ -230,7 +181,7 @@ def resume(
     from paceline.runs.performing import resume as go_on
 
     resumption = read_resumption(directory, trust=trust, accept=accept or ())
-    _show(resumption.experiment, lambda progress: go_on(resumption, progress), json=json, quiet=quiet)
+    show(resumption.experiment, lambda progress: go_on(resumption, progress), json=json, quiet=quiet)
 
 
 @app.command()
@@ -258,7 +209,7 @@ def report(
     """Write one self-contained HTML page about some runs."""
     from paceline.report.page import write_report
 
-    typer.echo(write_report(_run_directories(runs), out, title))
+    typer.echo(write_report(run_directories(runs), out, title))
 
 
 @app.command(cls=NamesAlgorithms)
@@ -278,114 +229,6 @@ def settings(
 
     made = make_settings(algorithm, settings or (), read_settings(config, [algorithm]) if config else None)
     print_settings(made, explain=explain)
-
-
-def _perform(
-    names: list[str],
-    overrides: list[str] | None,
-    config: Path | None,
-    until: list[str] | None,
-    seeds: int,
-    out: str | None,
-    dry: bool,
-    json: bool,
-    quiet: bool,
-    no_spans: bool,
-    more: _More,
-) -> None:
-    from paceline.ledger.directory import refuse_taken
-    from paceline.runs.experiment import make_experiment
-    from paceline.runs.keeper import Keeping
-    from paceline.runs.performing import perform
-    from paceline.runs.until import Until
-
-    directory = _named(out) or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
-    refuse_taken(directory)
-    experiment = make_experiment(
-        names,
-        overrides=[*(overrides or ()), *([f"absence={more.absence}"] if more.absence else [])],
-        file=read_settings(config, names, trust=more.trust) if config else None,
-        seeds=seeds,
-        until=Until.parse(until or []),
-        dry=dry,
-        out=directory,
-        keep_spans=not no_spans,
-        check_places=more.check_places,
-        workers=(more.workers or os.cpu_count() or 1) if more.local else None,
-        keep_models=not dry,
-        keeping=Keeping.parse(more.checkpoint),
-    )
-    _show(experiment, lambda progress: perform(experiment, progress), json=json, quiet=quiet)
-
-
-def _show(experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, json: bool, quiet: bool) -> None:
-    """Do it with progress, then print the table and write the page, also of what was interrupted."""
-    from paceline.api.progress import LiveProgress
-    from paceline.cli.show import print_failures, print_table, summaries_json
-    from paceline.runs.stopping import Stopped
-
-    out = experiment.out
-    assert out is not None
-    told = Console(stderr=True, quiet=quiet, highlight=False)
-    try:
-        with LiveProgress(quiet=quiet) as progress:
-            outcome = doing(progress)
-    except KeyboardInterrupt as stop:
-        typer.echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True)
-        _page(experiment, told)
-        raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
-    directories = [run.directory for run in outcome.runs if run.directory is not None]
-    for line in outcome.kept.said:
-        told.print(f"note: {line}", soft_wrap=True, markup=False)
-    if json:
-        typer.echo(summaries_json(outcome))
-    else:
-        print_table(directories, outcome.statistics)
-    if len(outcome.failures) < len(outcome.runs):
-        _page(experiment, told)
-    if outcome.failures:
-        print_failures(outcome)
-        raise typer.Exit(1)
-
-
-def _page(experiment: Experiment, told: Console) -> None:
-    """The report beside the runs."""
-    from paceline.report.page import write_report
-
-    out = experiment.out
-    assert out is not None
-    names = dict.fromkeys(settings.name for settings in experiment.settings)
-    page = write_report(
-        _run_directories([out]), out / "report.html", f"{', '.join(names)} on {experiment.settings[0].dataset}"
-    )
-    told.print(f"report: {page}", soft_wrap=True)
-
-
-def _named(out: str | None) -> Path | None:
-    if out is not None and not out.strip():
-        raise SettingError("--out is empty; name a directory to write, or leave it out for runs/DATE-NAME")
-    return None if out is None else Path(out)
-
-
-def _short(names: list[str]) -> str:
-    """Whom a directory is about, in letters that every file system takes."""
-    algorithms = dict.fromkeys(name.partition("@")[0].rpartition(":")[2] for name in names)
-    return "-".join(algorithms)[:80]
-
-
-def _fresh(path: Path) -> Path:
-    """This path, or the next one like it that is not taken."""
-    return next(p for k in count(1) if not (p := path if k == 1 else path.with_name(f"{path.name}-{k}")).exists())
-
-
-def _run_directories(paths: list[Path]) -> list[Path]:
-    found: list[Path] = []
-    for path in paths:
-        if path.suffix == ".html" and path.is_file():  # the page beside the runs, where a shell named all in there
-            continue
-        inside = sorted(p.parent for p in path.glob("*/settings.json")) if path.is_dir() else []
-        found += [path] if (path / "settings.json").exists() or not inside else inside
-    return found
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -28,9 +28,8 @@ class Sum:
 
     coefficients: tuple[float, ...]
     passing: bool = False
-    """A difference or a scaling, as in ``x + (a - b) * 0.1``: folded into the sum that uses it, if it has at most
-    ``FUSED`` terms. Other sums are not: they may be a server model that many will read, and whose terms would grow
-    with every round."""
+    """A difference or a scaling, as in ``x + (a - b) * 0.1``: folded into the sum that uses it, if its terms are at
+    most ``FUSED``. Others may be a server model that many read, and whose terms would grow with every round."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,8 +44,7 @@ class Apply:
 class Job:
     """What a server computes with the trainer at hand: ``function(trainer, *values)``.
 
-    The parents may be of different spaces. When it is computed says nothing about the schedule: its time is what the
-    algorithm charges with ``world.work``.
+    The parents may be of different spaces. Its time is what the algorithm charges with ``world.work``.
     """
 
     function: Callable[..., Tensor]
@@ -282,7 +280,7 @@ def apply(function: Callable[..., Tensor], *models: Model, **options: Any) -> Mo
     """A pure function of the models' flat vectors, computed when it is needed."""
     if any(isinstance(model, Ghost) for model in models):
         return models[0]
-    return Model(models[0].space, None, Apply(function, tuple(options.items())), models)
+    return Model(models[0].space, None, Apply(function, (*options.items(),)), models)
 
 
 def by_rows(function: Callable[..., Tensor], *models: Model, **options: Hashable) -> Model:

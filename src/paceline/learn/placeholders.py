@@ -1,4 +1,4 @@
-"""Learning that is not done again: placeholders for values, and results as they were, while a schedule is replayed."""
+"""Learning that is not done again, while a schedule is replayed: placeholders for values, results as they were."""
 
 from __future__ import annotations
 

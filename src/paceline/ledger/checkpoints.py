@@ -69,7 +69,7 @@ def write_checkpoint(
 
 def read_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     """The latest checkpoint that is whole, and what is wrong with later ones; None if there is none."""
-    problems = []
+    problems: list[str] = []
     for path in _files(folder):
         try:
             return _read(path), problems
@@ -129,7 +129,7 @@ def _digest(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> str:
     found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(tensors):
         found.update(name.encode())
-        found.update(memoryview(tensors[name].contiguous().view(torch.uint8).numpy()))
+        found.update(tensors[name].contiguous().view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from paceline.errors import DataError, SettingError
 
+SETTINGS = "settings.json"
 SPANS = "spans"
 EXPERIMENT = "paceline.json"
 """What a whole comparison is, so that it can be gone on with."""
@@ -25,22 +26,20 @@ def refuse_taken(path: Path) -> None:
         raise SettingError(f"--out {path} is a symbolic link; name the directory itself, or one that is new")
     if path.exists() and not path.is_dir():
         raise SettingError(f"--out {path} is a file; name a directory that is new")
-    inside = [path, *path.glob("*/")] if path.is_dir() else []
-    if found := next(filter(holds_run, inside), None):
+    if any(any(path.glob(mark)) for mark in (EXPERIMENT, f"*/{EXPERIMENT}", SETTINGS, f"*/{SETTINGS}")):
         raise SettingError(
-            f"{path} already holds a run ({found}); choose another --out, or move it away. If it was interrupted:"
-            f" paceline resume {path}"
+            f"{path} already holds a run; choose another --out, or move it away. If that was interrupted, go on with"
+            f" it: paceline resume {path}"
         )
-    if above := next(filter(holds_run, path.absolute().parents), None):
+    if above := next(filter(_holds_run, path.absolute().parents), None):
         raise SettingError(f"--out {path} lies inside {above}, which holds a run; choose one beside it")
 
 
-def holds_run(path: Path) -> bool:
-    """Whether a directory is that of a run, or of a comparison."""
-    if (path / EXPERIMENT).exists():
-        return True
+def _holds_run(path: Path) -> bool:
+    """Whether a directory is that of a run, or of a comparison; other programs have a settings.json too."""
     others = ("summary.json", "metrics.jsonl")
-    return (path / "settings.json").exists() and any((path / other).exists() for other in others)
+    own = (path / SETTINGS).exists() and any((path / other).exists() for other in others)
+    return own or (path / EXPERIMENT).exists()
 
 
 @dataclass(eq=False)
@@ -56,13 +55,13 @@ class RunDirectory:
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> RunDirectory:
         """A new directory with the settings in it; one that holds a run already is refused, never overwritten."""
-        if (path / "settings.json").exists():
+        if (path / SETTINGS).exists():
             raise SettingError(f"{path} already holds a run; choose another --out, or move it away")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise SettingError(f"--out {path} cannot be made a directory: {problem.strerror}") from None
-        write_json(path / "settings.json", clean({**settings, "versions": versions()}))
+        write_json(path / SETTINGS, clean({**settings, "versions": versions()}))
         return cls(path)
 
     @classmethod

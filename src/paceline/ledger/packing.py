@@ -1,4 +1,4 @@
-"""Tensors as few bytes that give the same bits back: masks as bits, sparse models without their zeros, the rest as is."""
+"""Tensors as few bytes that give the same bits back: masks as bits, sparse models without zeros, the rest as is."""
 
 from __future__ import annotations
 

@@ -49,9 +49,11 @@ class Run:
 
     @property
     def spans(self) -> Path | None:
-        """The file of spans, if this run kept one."""
-        path = self.path / "spans.parquet"
-        return path if path.exists() else None
+        """The folder of spans (of older runs a file), if this run kept any."""
+        folder, file = self.path / "spans", self.path / "spans.parquet"
+        if any(folder.glob("*.parquet")):
+            return folder
+        return file if file.exists() else None
 
     @property
     def notes(self) -> list[Note]:

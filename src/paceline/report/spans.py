@@ -140,7 +140,8 @@ def read_waiting(path: Path) -> Waiting:
 
 def _open(path: Path) -> Any:
     try:
-        data = ds.dataset(path, format="parquet")
+        # Half of a part that was being written has another name, and is no part.
+        data = ds.dataset(sorted(map(str, path.glob("*.parquet"))) if path.is_dir() else path, format="parquet")
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} is damaged or no Parquet file: {error}") from error
     missing = [name for name in COLUMNS if name not in data.schema.names]
@@ -227,3 +228,8 @@ def _collect(path: Path, data: Any, where: Any) -> dict[str, NDArray[Any]]:
     table = table.set_column(table.schema.get_field_index("kind"), "kind", table["kind"].cast(pa.string()))
     order = np.lexsort((table["lane"].to_numpy(), table["site"].to_numpy(), table["start"].to_numpy()))
     return {name: table[name].to_numpy()[order] for name in COLUMNS}
+
+
+def read_spans(path: Path) -> pa.Table:
+    """All spans of a run, in the order in which they were booked."""
+    return pa.Table.from_batches(_batches(path, data := _open(path), COLUMNS), schema=_schema(data))

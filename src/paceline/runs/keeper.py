@@ -1,7 +1,7 @@
-"""The memory of a drive: what it learns is written down, what it holds is kept now and then, and it goes on from there.
+"""The memory of a drive: what it learns is written down, what it holds is kept now and then, and it can go on.
 
-Nothing of the coroutines is kept. A schedule is a function of settings and of what was learned, so that to go on is to
-run it again with results from the file of stops (``learned``) and placeholders for values, up to the stop of the last
+Nothing of the coroutines is kept. A schedule is a function of settings and of what was learned, so to go on is to run
+it again with results from the file of stops (``learned``) and placeholders for values, up to the stop of the last
 checkpoint; there the models that are still held get their values back, by their numbers.
 """
 
@@ -147,8 +147,8 @@ class Keeper:
         self._due = time.monotonic() + max(self._keeping.every, took / SHARE)
         if size > self._keeping.budget:
             self._give_up(
-                f"a checkpoint takes {size / 1e6:,.0f} MB, more than the {self._keeping.budget / 1e6:,.0f} MB that they"
-                " may take together: this one stays, and no other is written"
+                f"a checkpoint takes {size / 1e6:,.0f} MB, more than the {self._keeping.budget / 1e6:,.0f} MB that"
+                " all may take: this one stays, and no other is written"
             )
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""What a run has learned as plain JSON, exactly: floats by their shortest repeatable digits, arrays by their bytes."""
+"""What a run has learned as plain JSON, exactly: floats by digits that give them back, arrays by their bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be the same for a run to go on as it began: versions, the device, data, files and code of the user's own."""
+"""What must be the same for a run to go on as it began: versions, the device, data, files, code of the user's own."""
 
 from __future__ import annotations
 
@@ -112,5 +112,5 @@ def _digest(arrays: Sequence[np.ndarray[Any, Any]]) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        digest.update(np.ascontiguousarray(array).data.cast("B"))
     return digest.hexdigest()

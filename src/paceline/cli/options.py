@@ -1,0 +1,51 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", help="A setting, such as fleet.times=uniform or psfl.width=8."),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="A TOML file of settings, or the directory of a run; --set wins over it."),
+]
+UntilOption = Annotated[
+    list[str] | None,
+    typer.Option("--until", help="Stop at accuracy=0.9, loss=0.3, time=3600 (virtual seconds) or visits=1000."),
+]
+Seeds = Annotated[int, typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.")]
+Out = Annotated[str | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
+Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Absence = Annotated[
+    str | None,
+    typer.Option(
+        "--absence", help="What becomes of devices that are away, for all algorithms: skip, wait or deadline:30."
+    ),
+]
+CheckPlaces = Annotated[
+    bool, typer.Option("--check-places", help="Fail if a model is used where it was never sent (slower).")
+]
+NoSpans = Annotated[
+    bool, typer.Option("--no-spans", help="Keep no record of single spans (smaller, no Gantt chart).")
+]
+
+
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        help="Keep what is under way every so many seconds (20), so that it can be resumed; or never. 60,2GB also"
+        " says how much room that may take.",
+    ),
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import the code that the settings of a run on disk name (a network, say).")
+]

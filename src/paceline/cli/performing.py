@@ -1,0 +1,144 @@
+"""What run, compare, sweep and resume share: do it with progress, print the table, write the page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+
+from paceline.config import read_settings
+from paceline.errors import SettingError
+
+if TYPE_CHECKING:
+    from paceline.api.progress import LiveProgress
+    from paceline.runs.experiment import Experiment
+    from paceline.runs.performing import Outcome
+
+
+@dataclass(frozen=True)
+class More:
+    """Options of a run that not every command has."""
+
+    absence: str | None = None
+    check_places: bool = False
+    local: bool = False
+    workers: int | None = None
+    trust: bool = False
+    checkpoint: str | None = None
+
+
+def perform_named(
+    names: list[str],
+    overrides: list[str] | None,
+    config: Path | None,
+    until: list[str] | None,
+    seeds: int,
+    out: str | None,
+    dry: bool,
+    json: bool,
+    quiet: bool,
+    no_spans: bool,
+    more: More,
+) -> None:
+    """Run what is named, as run, compare and sweep do."""
+    from paceline.ledger.directory import refuse_taken
+    from paceline.runs.experiment import make_experiment
+    from paceline.runs.keeper import Keeping
+    from paceline.runs.performing import perform
+    from paceline.runs.until import Until
+
+    directory = _named(out) or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
+    refuse_taken(directory)
+    experiment = make_experiment(
+        names,
+        overrides=[*(overrides or ()), *([f"absence={more.absence}"] if more.absence else [])],
+        file=read_settings(config, names, trust=more.trust) if config else None,
+        seeds=seeds,
+        until=Until.parse(until or []),
+        dry=dry,
+        out=directory,
+        keep_spans=not no_spans,
+        check_places=more.check_places,
+        workers=(more.workers or os.cpu_count() or 1) if more.local else None,
+        keep_models=not dry,
+        keeping=Keeping.parse(more.checkpoint),
+    )
+    show(experiment, lambda progress: perform(experiment, progress), json=json, quiet=quiet)
+
+
+def show(experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, json: bool, quiet: bool) -> None:
+    """Do it with progress, then print the table and write the page, also of what was interrupted."""
+    from paceline.api.progress import LiveProgress
+    from paceline.cli.show import print_failures, print_table, summaries_json
+    from paceline.runs.stopping import Stopped
+
+    out = experiment.out
+    assert out is not None
+    told = Console(stderr=True, quiet=quiet, highlight=False)
+    try:
+        with LiveProgress(quiet=quiet) as progress:
+            outcome = doing(progress)
+    except KeyboardInterrupt as stop:
+        typer.echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True)
+        _page(experiment, told)
+        raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
+    directories = [run.directory for run in outcome.runs if run.directory is not None]
+    for line in outcome.kept.said:
+        told.print(f"note: {line}", soft_wrap=True, markup=False)
+    if json:
+        typer.echo(summaries_json(outcome))
+    else:
+        print_table(directories, outcome.statistics)
+    if len(outcome.failures) < len(outcome.runs):
+        _page(experiment, told)
+    if outcome.failures:
+        print_failures(outcome)
+        raise typer.Exit(1)
+
+
+def _page(experiment: Experiment, told: Console) -> None:
+    """The report beside the runs."""
+    from paceline.report.page import write_report
+
+    out = experiment.out
+    assert out is not None
+    names = dict.fromkeys(settings.name for settings in experiment.settings)
+    page = write_report(
+        run_directories([out]), out / "report.html", f"{', '.join(names)} on {experiment.settings[0].dataset}"
+    )
+    told.print(f"report: {page}", soft_wrap=True)
+
+
+def _named(out: str | None) -> Path | None:
+    if out is not None and not out.strip():
+        raise SettingError("--out is empty; name a directory to write, or leave it out for runs/DATE-NAME")
+    return None if out is None else Path(out)
+
+
+def _short(names: list[str]) -> str:
+    """Whom a directory is about, in letters that every file system takes."""
+    algorithms = dict.fromkeys(name.partition("@")[0].rpartition(":")[2] for name in names)
+    return "-".join(algorithms)[:80]
+
+
+def _fresh(path: Path) -> Path:
+    """This path, or the next one like it that is not taken."""
+    return next(p for k in count(1) if not (p := path if k == 1 else path.with_name(f"{path.name}-{k}")).exists())
+
+
+def run_directories(paths: list[Path]) -> list[Path]:
+    """The directories of runs that are meant by these: themselves, or those in them."""
+    found: list[Path] = []
+    for path in paths:
+        if path.suffix == ".html" and path.is_file():  # the page beside the runs, where a shell named all in there
+            continue
+        inside = sorted(p.parent for p in path.glob("*/settings.json")) if path.is_dir() else []
+        found += [path] if (path / "settings.json").exists() or not inside else inside
+    return found
