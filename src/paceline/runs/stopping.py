@@ -1,4 +1,4 @@
-"""Signals that ask a process to end: it finishes what it computes, keeps it and ends; a second one ends it at once."""
+"""Signals that ask a process to end: it finishes what it computes, keeps it, and ends; a second ends it at once."""
 
 from __future__ import annotations
 
