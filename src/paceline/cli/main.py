@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from paceline.cli.data import data_app
+from paceline.cli.limits import few_seeds, some_workers
 from paceline.cli.names import NamesAlgorithms, algorithms, begun
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
@@ -47,7 +48,10 @@ UntilOption = Annotated[
     list[str] | None,
     typer.Option("--until", help="Stop at accuracy=0.9, loss=0.3, time=3600 (virtual seconds) or visits=1000."),
 ]
-Seeds = Annotated[int, typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.")]
+Seeds = Annotated[
+    int,
+    typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.", callback=few_seeds),
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]
@@ -126,7 +130,10 @@ def run(
         WorldKind, typer.Option("--world", help="A simulation, or processes of this machine on the wall clock.")
     ] = WorldKind.simulation,
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Processes of --world local; as many as cores unless given.")
+        int | None,
+        typer.Option(
+            "--workers", help="Processes of --world local; as many as cores unless given.", callback=some_workers
+        ),
     ] = None,
     trust: Trust = False,
 ) -> None:

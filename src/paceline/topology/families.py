@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -12,6 +11,7 @@ import numpy as np
 
 from paceline.errors import SettingError, nearest
 from paceline.forms import DIGITS, Form, Forms, Kind, bounded
+from paceline.reading import expanded, shown
 from paceline.seeds import stream
 from paceline.topology.files import read_graph
 from paceline.topology.graphs import MOST, Graph
@@ -28,7 +28,7 @@ def parse_graph(word: str, *, seed: int = 0, connected: bool = True) -> Graph:
     name, colon, parameters = (part.strip() for part in word.partition(":"))
     if colon and name in GRAPHS.names:
         graph = GRAPHS.parse(f"{name}:{parameters}", seed=seed)
-    elif Path(word).expanduser().is_file():
+    elif _is_there(word):
         graph = read_graph(word)
     else:
         raise SettingError(_neither(word, name))
@@ -41,9 +41,16 @@ def _neither(word: str, name: str) -> str:
         hint = f" (of what size? as in {GRAPHS.example(name)})"
     examples = ", ".join(map(GRAPHS.example, GRAPHS.names))
     return (
-        f"{word!r} is neither a graph nor a file that is there{hint}; wanted a GraphML or edge-list file, or one of"
-        f" {examples}"
+        f"{shown(word)} is neither a graph nor a file that is there{hint}; wanted a GraphML or edge-list file, or one"
+        f" of {examples}"
     )
+
+
+def _is_there(word: str) -> bool:
+    try:
+        return expanded(word).is_file()
+    except (OSError, ValueError):  # no file can be called so
+        return False
 
 
 def _complete(nodes: int) -> Graph:
@@ -131,14 +138,14 @@ def _plain(graph: Any) -> Graph:
     return Graph.of(graph.number_of_nodes(), graph.edges())
 
 
-_DIGITS = replace(DIGITS, pattern=r"\s*\d{1,9}\s*")
+_DIGITS = replace(DIGITS, pattern=r"\s*[0-9]{1,9}\s*")
 
 
 def _least(count: int, most: int = MOST) -> Kind:
     return bounded(_DIGITS, f"a whole number from {count} to {most}", lambda value: count <= value <= most)
 
 
-_SHARE = Kind("a probability from 0 to 1", float, r"\s*\d*\.?\d+(?:[eE]-?\d+)?\s*")
+_SHARE = Kind("a probability from 0 to 1", float, r"\s*[0-9]*\.?[0-9]+(?:[eE]-?[0-9]+)?\s*")
 _KINDS = {
     "NODES": _least(1),
     "ROWS": _DIGITS,

@@ -11,7 +11,10 @@ from paceline.learn.models import deep, small
 from paceline.learn.models.check import check_trainable
 from paceline.learn.models.shapes import Shape, check_sample
 from paceline.learn.models.user import load_user_model, probe
+from paceline.reading import shown
 
+WIDEST, DEEPEST = 16_384, 32
+"""Of a hidden layer, and of all."""
 Factory = Callable[[Shape, int], nn.Module]
 
 MODELS: dict[str, Factory] = {
@@ -42,7 +45,7 @@ def build(name: str, shape: Shape, classes: int) -> nn.Module:
     if colon and rest.isidentifier():
         return _build_users(name, shape, classes)
     raise ModelError(
-        f"model {name!r} is not known; {nearest(name, MODELS)} "
+        f"model {shown(name)} is not known; {nearest(name, MODELS)} "
         "A network of your own is written 'package.module:factory'."
     )
 
@@ -64,7 +67,9 @@ def _hidden(name: str, text: str) -> list[int]:
     except ValueError:
         sizes = []
     if not sizes or min(sizes) < 1:
-        raise ModelError(f"model {name!r}: hidden sizes are whole and positive, as in 'mlp:512,256'")
+        raise ModelError(f"model {shown(name)}: hidden sizes are whole and positive, as in 'mlp:512,256'")
+    if max(sizes) > WIDEST or len(sizes) > DEEPEST:
+        raise ModelError(f"model {shown(name)}: at most {DEEPEST} hidden layers, of at most {WIDEST:,} each")
     return sizes
 
 
