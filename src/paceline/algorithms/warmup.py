@@ -32,7 +32,7 @@ class WarmUp:
 
     rounds: int = bounded(5, least=2, most=10_000)
     """K: two are needed to see a client's times vary."""
-    clients: int | None = bounded(None, least=FEWEST)
+    clients: int | None = bounded(None, least=FEWEST, most=10_000_000)
     """How many take part, the same in every round; all when not given, as in the paper."""
     noise: Literal["sample", "batch"] = "sample"
     """σ² of a gradient from one sample, as Eq. 24 has it, or from one batch of the recipe's size."""

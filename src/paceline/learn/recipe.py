@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
-from paceline.bounds import bounded, check_bounds
+from paceline.bounds import Bounds, bounded, check_bounds
 from paceline.errors import SettingError, nearest
 
 Loss = Literal["cross_entropy", "squared"]
@@ -17,6 +17,8 @@ SCHEDULES = {
     "inverse:T": "lr / (1 + round/T)",
     "step:F,E": "lr * F**(round // E)",
 }
+SOUND = Bounds(above=0)
+"""Of the numbers of a schedule."""
 MOST_DRAWN = 100_000_000
 """Samples that one visit may draw: their numbers alone take 8 bytes each."""
 
@@ -73,11 +75,11 @@ class LocalSGD:
             match name, numbers:
                 case "constant", []:
                     return self.lr
-                case "exponential", [factor] if 0 < factor < math.inf:
+                case "exponential", [factor] if SOUND.hold(factor):
                     return self.lr * _power(factor, round)
-                case "inverse", [period] if period > 0:
+                case "inverse", [period] if SOUND.hold(period):
                     return self.lr / (1 + round / period)
-                case "step", [factor, every] if every > 0 and 0 < factor < math.inf:
+                case "step", [factor, every] if SOUND.hold(every) and SOUND.hold(factor):
                     return self.lr * _power(factor, round // every)
         except ValueError:
             pass

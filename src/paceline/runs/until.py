@@ -22,7 +22,7 @@ class Until:
     accuracy: float | None = bounded(None, above=0, most=1)
     loss: float | None = bounded(None, above=0)
     time: float | None = bounded(None, above=0, most=LONGEST)
-    visits: float | None = bounded(None, above=0, most=1e15)
+    visits: float | None = bounded(None, least=1, most=1e15)
     """Client visits."""
     over: int = bounded(1, least=1)
     """The last so many scores, whose mean must be good enough: one alone may be so by chance."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from torch import nn
 
@@ -13,8 +14,8 @@ from paceline.learn.models.shapes import Shape, check_sample
 from paceline.learn.models.user import load_user_model, probe
 from paceline.reading import shown
 
-WIDEST, DEEPEST = 16_384, 32
-"""Of a hidden layer, and of all."""
+WIDEST, DEEPEST, WEIGHTS = 65_536, 32, 50_000_000
+"""Of hidden layers: every client of a wave has all of them in memory."""
 Factory = Callable[[Shape, int], nn.Module]
 
 MODELS: dict[str, Factory] = {
@@ -68,8 +69,11 @@ def _hidden(name: str, text: str) -> list[int]:
         sizes = []
     if not sizes or min(sizes) < 1:
         raise ModelError(f"model {shown(name)}: hidden sizes are whole and positive, as in 'mlp:512,256'")
-    if max(sizes) > WIDEST or len(sizes) > DEEPEST:
-        raise ModelError(f"model {shown(name)}: at most {DEEPEST} hidden layers, of at most {WIDEST:,} each")
+    if len(sizes) > DEEPEST or max(sizes) > WIDEST or sum(a * b for a, b in pairwise(sizes)) > WEIGHTS:
+        raise ModelError(
+            f"model {shown(name)}: wanted at most {DEEPEST} hidden layers of at most {WIDEST:,} each, and {WEIGHTS:,}"
+            " weights between them"
+        )
     return sizes
 
 
