@@ -1,6 +1,5 @@
 """Settings from words: what is understood, what is refused, and what the refusal says."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,10 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import (
-    Bounds,
     apply,
-    bounded,
-    check_bounds,
     convert,
     merge,
     parse_override,
@@ -286,52 +282,3 @@ def test_to_give_one_of_two_alternatives_takes_back_the_other():
     assert apply(recipe, {"lr": 0.3}) == LocalSGD(epochs=5, lr=0.3)
     with pytest.raises(SettingError, match="give one of the two"):
         apply(recipe, {"steps": 3, "epochs": 2})
-
-
-# -- bounds ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("bounds", "words", "within", "outside"),
-    [
-        (Bounds(least=1), "1 or more", [1, 2, math.inf], [0, -1, math.nan]),
-        (Bounds(least=0, below=1), "0 or more, and below 1", [0, 0.999], [1, -0.1, math.nan]),
-        (Bounds(least=0, below=math.inf), "0 or more", [0, 5], [math.inf, -1, math.nan]),
-        (Bounds(above=0), "a number greater than 0", [1e-9, math.inf], [0, -1, math.nan]),
-        (Bounds(above=0, most=1), "above 0 and at most 1", [0.5, 1], [0, 1.1, math.nan]),
-        (Bounds(above=0, below=0.2), "above 0 and below 0.2", [0.1], [0, 0.2, math.nan]),
-        (Bounds(least=2, most=16, none="for whole models"), "2 to 16, or none for whole models", [2, 16], [1, 17]),
-        (Bounds(below=1), "below 1", [-5, 0], [1, math.nan]),
-    ],
-)
-def test_bounds_hold_and_say_what_is_wanted(bounds, words, within, outside):
-    assert bounds.words == words
-    assert all(map(bounds.hold, within)) and not any(map(bounds.hold, outside))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    share: float = bounded(0.5, above=0, most=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limited:
-    rounds: int = bounded(100, least=1)
-    bits: int | None = bounded(None, least=2)
-    name: str = "any"
-    group: Group = field(default_factory=Group)
-
-
-def test_bounds_are_declared_on_the_field():
-    check_bounds(Limited())
-    check_bounds(Limited(rounds=1, bits=2, group=Group(share=1.0)))
-    for settings, said in [
-        (Limited(rounds=0), "rounds is 0; it must be 1 or more"),
-        (Limited(bits=1), "bits is 1; it must be 2 or more"),
-        (Limited(group=Group(share=0.0)), "group.share is 0.0; it must be above 0 and at most 1"),
-    ]:
-        with pytest.raises(SettingError) as refused:
-            check_bounds(settings)
-        assert str(refused.value) == said
-    with pytest.raises(SettingError, match=r"^mine\.rounds is -1; "):
-        check_bounds(Limited(rounds=-1), "mine.")

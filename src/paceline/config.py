@@ -1,21 +1,23 @@
 """Settings are frozen dataclasses, changed by words such as ``fleet.jitter=0.1`` or by TOML files.
 
-A name that is not known is an error, which says the nearest one that is.
+A name that is not known is an error, which says the nearest one that is. Every number is within bounds: those that
+its field declares (``bounds.bounded``), or those of any number, which must be finite.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from paceline.errors import SettingError, nearest
+from paceline.bounds import WHOLE, bounds_of
+from paceline.errors import PacelineError, SettingError, nearest
+from paceline.reading import parse_json, parse_object, read_text, require_shallow, shown
 from paceline.references import refuse_untrusted
 
 D = TypeVar("D")
@@ -26,20 +28,36 @@ def parse_override(text: str) -> Tree:
     """``"fleet.jitter=0.1"`` as a nested dictionary; values are read as TOML, else taken as plain text."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
-        raise SettingError(f"--set {text!r} is not a setting; wanted name=value, such as fleet.times=uniform")
-    tree: Any = _value(value.strip())
+        raise SettingError(f"--set {shown(text)} is not a setting; wanted name=value, such as fleet.times=uniform")
+    tree: Any = _value(value.strip(), shown(text))
     for part in reversed(path.strip().split(".")):
         tree = {part: tree}
+    require_shallow(tree, f"--set {shown(text)}", SettingError)
     return typing.cast(Tree, tree)
 
 
-def _value(text: str) -> Any:
+def _value(text: str, where: str) -> Any:
     if text.lower() == "none":
         return None
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        found = parse_toml(f"value = {text}", f"--set {where}")
     except tomllib.TOMLDecodeError:
         return text
+    return found["value"] if found.keys() == {"value"} else text
+
+
+def parse_toml(text: str, where: str, error: type[PacelineError] = SettingError) -> Tree:
+    """What a TOML text says; ``TOMLDecodeError`` if it is none, the error given if nobody can have meant it."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python's own limit
+        raise error(f"{where} holds a whole number of thousands of digits") from None
+    except RecursionError:
+        raise error(f"{where}: its brackets are too deep") from None
+    require_shallow(found, where, error)
+    return found
 
 
 def read_settings(path: Path, names: Sequence[str], *, trust: bool = True) -> Tree:
@@ -47,18 +65,14 @@ def read_settings(path: Path, names: Sequence[str], *, trust: bool = True) -> Tr
     settings.json in it. Code that a run's settings name is only taken over with ``trust``."""
     path = path / "settings.json" if path.is_dir() else path
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, SettingError)
         if path.suffix != ".json":
-            return tomllib.loads(text)
-        found = _of_a_run(json.loads(text), path, names)
+            return parse_toml(text, str(path))
     except FileNotFoundError:
         raise SettingError(f"no settings file at {path}") from None
     except tomllib.TOMLDecodeError as problem:
         raise SettingError(f"{path} is not valid TOML: {problem}") from None
-    except (json.JSONDecodeError, RecursionError) as problem:
-        raise SettingError(f"{path} is not valid JSON: {problem}") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise SettingError(f"{path} cannot be read as a settings file: {problem}") from None
+    found = _of_a_run(parse_json(text, str(path), SettingError), path, names)
     if not trust:
         refuse_untrusted(found, str(path))
     return found
@@ -67,12 +81,9 @@ def read_settings(path: Path, names: Sequence[str], *, trust: bool = True) -> Tr
 def read_json(path: Path) -> Tree:
     """A JSON file that holds one object."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:
-        raise SettingError(f"{path} cannot be read as JSON: {problem}") from None
-    if not isinstance(found, dict):
-        raise SettingError(f"{path} must hold a JSON object; it holds a {type(found).__name__}")
-    return found
+        return parse_object(read_text(path, SettingError), str(path), SettingError)
+    except FileNotFoundError:
+        raise SettingError(f"{path} is missing; wanted a JSON file") from None
 
 
 def _of_a_run(kept: Any, path: Path, names: Sequence[str]) -> Tree:
@@ -98,25 +109,55 @@ def merge(base: Tree, over: Tree) -> Tree:
 
 
 def apply(settings: D, tree: Mapping[str, Any], where: str = "") -> D:
-    """A copy of a settings dataclass with these changes; types are checked, unknown names refused."""
-    assert dataclasses.is_dataclass(settings) and not isinstance(settings, type)
-    kinds = typing.get_type_hints(type(settings))
-    names = {f.name for f in dataclasses.fields(settings) if f.init}
-    changes: dict[str, Any] = {}
-    for pair in getattr(settings, "ALTERNATIVES", ()):  # to give one of two takes back the default of the other
-        if len(given := [name for name in pair if name in tree]) == 1:
-            changes |= {name: None for name in pair if name not in given}
+    """A copy of a settings dataclass with these changes; types and bounds are checked, unknown names refused."""
+    return _replaced(settings, checked(settings, completed(settings, tree), where))
+
+
+def completed(settings: Any, tree: Mapping[str, Any]) -> Tree:
+    """The same changes where to give one of two alternatives takes back the other, whatever was said of it before."""
+    found = dict(tree)
+    for pair in getattr(settings, "ALTERNATIVES", ()):
+        given = [name for name in pair if tree.get(name) is not None]
+        if len(given) == 1:
+            found = dict.fromkeys(pair) | found
     for key, value in tree.items():
-        if key not in names:
-            raise SettingError(f"unknown setting {where + key!r}; {nearest(key, names, where)}")
+        if isinstance(value, Mapping) and _is_group(group := getattr(settings, key, None)):
+            found[key] = completed(group, value)
+    return found
+
+
+def checked(settings: Any, tree: Mapping[str, Any], where: str = "") -> Tree:
+    """The same changes with every value as its field has it; wrong names, types and numbers are refused.
+
+    Each is looked at by itself. Whether all of them go together, the dataclass says when it is made.
+    """
+    assert _is_group(settings)
+    kinds = typing.get_type_hints(type(settings))
+    fields = {each.name: each for each in dataclasses.fields(settings) if each.init}
+    found: Tree = {}
+    for key, value in tree.items():
+        name = f"{where}{key}"
+        if key not in fields:
+            raise SettingError(f"unknown setting {shown(name)}; {nearest(key, fields, where)}")
         current = getattr(settings, key)
-        if dataclasses.is_dataclass(current) and not isinstance(current, type):
-            if not isinstance(value, Mapping):
-                raise SettingError(f"{where + key} is a group of settings; give {where}{key}.NAME=VALUE")
-            changes[key] = apply(current, value, f"{where}{key}.")
+        if not _is_group(current):
+            found[key] = convert(value, kinds[key], name)
+            bounds_of(fields[key]).check(name, found[key])
+        elif isinstance(value, Mapping):
+            found[key] = checked(current, value, f"{name}.")
         else:
-            changes[key] = convert(value, kinds[key], where + key)
-    return typing.cast(D, dataclasses.replace(typing.cast(Any, settings), **changes))
+            raise SettingError(f"{name} is a group of settings; give {name}.NAME=VALUE")
+    return found
+
+
+def _replaced(settings: D, changes: Tree) -> D:
+    group = typing.cast(Any, settings)
+    inside = {key: _replaced(now, changes[key]) for key in changes if _is_group(now := getattr(group, key))}
+    return typing.cast(D, dataclasses.replace(group, **{**changes, **inside}))
+
+
+def _is_group(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def convert(value: Any, kind: Any, name: str) -> Any:
@@ -129,16 +170,23 @@ def convert(value: Any, kind: Any, name: str) -> Any:
     if origin is typing.Literal:
         if any(value == option and type(value) is type(option) for option in options):
             return value
-        raise SettingError(f"{name} is {value!r}; {nearest(str(value), map(str, options))}")
+        raise SettingError(f"{name} is {shown(value)}; {nearest(shown(value), map(str, options))}")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return float(value) if abs(value) < 2**1023 else math.inf if value > 0 else -math.inf
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind is str and not isinstance(value, str):
-        return str(value)
+        return _text(value, name)
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
-    raise SettingError(f"{name} is {value!r}; wanted {_words(kind)}")
+    raise SettingError(f"{name} is {shown(value)}; wanted {_words(kind)}")
+
+
+def _text(value: Any, name: str) -> str:
+    """A number or a truth value as text; what a file may hold besides is no text."""
+    if isinstance(value, dict | list) or (isinstance(value, int) and abs(value) >= WHOLE):
+        raise SettingError(f"{name} is {shown(value)}; wanted text")
+    return str(value)
 
 
 def _words(kind: Any) -> str:
@@ -151,78 +199,3 @@ def to_tree(settings: Any) -> Any:
     if dataclasses.is_dataclass(settings) and not isinstance(settings, type):
         return {f.name: to_tree(getattr(settings, f.name)) for f in dataclasses.fields(settings) if f.init}
     return settings
-
-
-# -- bounds of numbers ----------------------------------------------------------------------------------------------
-
-
-class Bounds(NamedTuple):
-    """Between which numbers a setting must lie; a bound that is None does not bind."""
-
-    least: float | None = None
-    above: float | None = None
-    most: float | None = None
-    below: float | None = None
-    none: str = ""
-    """What ``none`` means, where the setting may be none: "for all", say."""
-
-    def hold(self, value: float) -> bool:
-        """Whether a number lies within; one that is not a number never does."""
-        low = (self.least is None or value >= self.least) and (self.above is None or value > self.above)
-        return low and (self.most is None or value <= self.most) and (self.below is None or value < self.below)
-
-    @property
-    def words(self) -> str:
-        """What is wanted: "1 or more", "above 0 and at most 1", "2 to 16"."""
-        text = self._range()
-        return f"{text}, or none {self.none}" if self.none else text
-
-    def _range(self) -> str:
-        least, above, most, below = map(_shown, (self.least, self.above, self.most, self.below))
-        if least and most:
-            return f"{least} to {most}"
-        if above and not (most or below):
-            return f"a number greater than {above}"
-        low = f"{least} or more" if least else f"above {above}" if above else ""
-        high = f"at most {most}" if most else f"below {below}" if below else ""
-        return (", and " if least else " and ").join(part for part in (low, high) if part)
-
-
-def bounded(
-    default: float | None,
-    *,
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
-    below: float | None = None,
-    none: str = "",
-) -> Any:
-    """A dataclass field for a number with these bounds, which ``check_bounds`` reads.
-
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Mine:
-    ...     rounds: int = bounded(100, least=1)
-    >>> check_bounds(Mine(rounds=0))
-    Traceback (most recent call last):
-    paceline.errors.SettingError: rounds is 0; it must be 1 or more
-    """
-    return dataclasses.field(default=default, metadata={"bounds": Bounds(least, above, most, below, none)})
-
-
-def check_bounds(settings: Any, where: str = "") -> None:
-    """Refuse a number that its field does not allow, here or in a group of settings inside; see ``bounded``.
-
-    A setting that is none is no number, and never refused here. ``where`` goes before the name in the message.
-    """
-    for each in dataclasses.fields(settings):
-        value, bounds = getattr(settings, each.name), each.metadata.get("bounds")
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            check_bounds(value, f"{where}{each.name}.")
-        elif bounds is not None and value is not None and not bounds.hold(value):
-            raise SettingError(f"{where}{each.name} is {value}; it must be {bounds.words}")
-
-
-def _shown(bound: float | None) -> str:
-    """A bound as it is written; that a number must be finite goes without saying."""
-    return "" if bound is None or math.isinf(bound) else f"{bound:g}"

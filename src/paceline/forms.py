@@ -11,14 +11,15 @@ by the thing itself, so that they hold from Python too.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+from paceline.bounds import Bounds
 from paceline.errors import SettingError, nearest
+from paceline.reading import shown
 
 T = TypeVar("T")
 _FLAG = re.compile(r"\[([:,])([a-z]+)\]")
@@ -46,15 +47,26 @@ def bounded(kind: Kind, wanted: str, holds: Callable[[Any], bool]) -> Kind:
     return replace(kind, wanted=wanted, read=read)
 
 
-NUMBER = Kind("a number", float)
-FINITE = bounded(NUMBER, "a finite number", math.isfinite)
-ABOVE_ZERO = bounded(NUMBER, "a finite number above 0", lambda value: 0 < value < math.inf)
-AT_LEAST_ZERO = bounded(NUMBER, "a finite number of at least 0", lambda value: 0 <= value < math.inf)
-SHARE = bounded(NUMBER, "a number from 0 to 1", lambda value: 0 <= value <= 1)
-WHOLE = Kind("a whole number", int)
-DIGITS = Kind("a whole number", int, r"\d+")
-COUNT = bounded(DIGITS, "a whole number of at least 1", lambda value: value >= 1)
-NUMERAL = r"\s*[+-]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?\s*"
+def _ascii(read: Callable[[str], T]) -> Callable[[str], T]:
+    """The same for plain digits alone: Python would take those of any script."""
+
+    def plain(text: str) -> T:
+        if not text.isascii():
+            raise ValueError(text)
+        return read(text)
+
+    return plain
+
+
+NUMBER = Kind("a number", _ascii(float))
+FINITE = bounded(NUMBER, "a finite number", Bounds().hold)
+ABOVE_ZERO = bounded(NUMBER, "a finite number above 0", Bounds(above=0).hold)
+AT_LEAST_ZERO = bounded(NUMBER, "a finite number of at least 0", Bounds(least=0).hold)
+SHARE = bounded(NUMBER, "a number from 0 to 1", Bounds(least=0, most=1).hold)
+WHOLE = bounded(Kind("a whole number", _ascii(int)), "a whole number", Bounds().hold)
+DIGITS = replace(WHOLE, pattern="[0-9]+")
+COUNT = bounded(DIGITS, "a whole number of at least 1", Bounds(least=1).hold)
+NUMERAL = r"\s*[+-]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?\s*"
 """The characters of a number, where something else may stand in its place."""
 FILE = Kind("the path of a file", str, ".+?")
 
@@ -108,7 +120,7 @@ class Form(Generic[T]):
         except SettingError:  # a value that is a word of another table, which has explained it
             raise
         except ValueError:
-            raise SettingError(f"{self.wanted}; {name} is {text!r}, which is not {kind.wanted}") from None
+            raise SettingError(f"{self.wanted}; {name} is {shown(text)}, which is not {kind.wanted}") from None
 
     @property
     def wanted(self) -> str:
@@ -139,7 +151,7 @@ class Forms(Generic[T]):
             try:
                 values = form.values(found)
             except SettingError as problem:
-                raise SettingError(f"{setting or self.setting} is {text!r}; {problem}") from None
+                raise SettingError(f"{setting or self.setting} is {shown(text)}; {problem}") from None
             return form.make(**values, **{need: known[need] for need in form.needs})
         raise SettingError(self._complaint(text, setting or self.setting))
 
@@ -147,10 +159,12 @@ class Forms(Generic[T]):
         name = text.partition(":")[0]
         meant = [form for form in self.forms if form.name == name]
         if not meant:
-            return f"{setting} is {text!r}; {nearest(name, self.names)}"
+            return f"{setting} is {shown(text)}; {nearest(name, self.names)}"
         if [form.written for form in meant] == [name]:
-            return f"{setting} is {text!r}; {name!r} takes nothing after it"
-        return f"{setting} is {text!r}; {meant[0].wanted}" + "".join(f", or {form.written}" for form in meant[1:])
+            return f"{setting} is {shown(text)}; {name!r} takes nothing after it"
+        return f"{setting} is {shown(text)}; {meant[0].wanted}" + "".join(
+            f", or {form.written}" for form in meant[1:]
+        )
 
     def example(self, name: str) -> str:
         """How a form of this name may look."""

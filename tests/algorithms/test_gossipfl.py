@@ -19,7 +19,7 @@ ONE_STEP = LocalSGD(lr=RATE, batch=24, steps=1, loss="squared")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [({"group": 1}, "2 to 36"), ({"group": 37}, "2 to 36"), ({"density": 0.0}, "above 0")]
+    ("words", "said"), [({"group": 1}, "2 or more"), ({"group": 37}, "2 to 36"), ({"density": 0.0}, "above 0")]
 )
 def test_impossible_settings_are_refused(words, said):
     with pytest.raises(SettingError, match=said):

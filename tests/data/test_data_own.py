@@ -61,7 +61,7 @@ def test_files(tmp_path):
     [
         (3, r"wanted \(train, test\)"),
         ((X, Y), r"train: a ndarray; wanted \(x, y\)"),
-        (parts(y=Y + 0.5), "one whole number or word"),
+        (parts(y=Y + 0.5), "a label is 0.5; wanted whole numbers"),
         (parts(x=X[:, 0]), "wanted numbers of shape"),
         (parts(x=np.full((20, 3), np.nan)), "NaN"),
         ((parts()[0], (X[:5], Y[:4])), "5 samples but labels"),
@@ -79,10 +79,10 @@ def test_files_that_are_wrong(tmp_path):
     (tmp_path / "c.csv").write_text("a,label\n" + "x,1\n" * 6)
     (tmp_path / "d.npz").write_bytes(b"no zip")
     for name, complaint in (
-        ("a.npz", "has no y_train"),
+        ("a.npz", "lacks y_train"),
         ("b.csv", "row 3 has 1 cells"),
         ("c.csv", "features must be numbers"),
-        ("d.npz", "cannot be read"),
+        ("d.npz", "not a readable .npz"),
         ("e.npz", "there is no file"),
         ("f.csv", "there is no file"),
     ):

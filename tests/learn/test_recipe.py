@@ -1,5 +1,6 @@
 """Recipes: rates by round, how long a visit is, and what cannot be."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -63,8 +64,24 @@ def test_a_factor_that_makes_no_rate_is_refused(schedule):
 @pytest.mark.parametrize("name", ["lr", "batch", "steps", "epochs", "clip"])
 @pytest.mark.parametrize("value", [0, -1, float("nan")])
 def test_what_must_be_positive(name, value):
-    with pytest.raises(SettingError, match=rf"local\.{name} is .*greater than 0"):
+    with pytest.raises(SettingError, match=rf"local\.{name} is .*(greater than 0|1 to [\d,]+$)"):
         LocalSGD(**{name: value})
+
+
+@pytest.mark.parametrize("words", [{"batch": 10**9}, {"steps": 10**9}, {"epochs": 10**9}, {"momentum": 1.0}])
+def test_what_no_machine_computes_is_refused(words):
+    with pytest.raises(SettingError, match=f"local.{next(iter(words))} is "):
+        LocalSGD(**words)
+
+
+def test_a_visit_draws_no_more_samples_than_memory_holds():
+    with pytest.raises(SettingError, match=r"local\.steps times local\.batch is 1,000,000,000,000 samples a visit"):
+        LocalSGD(steps=1_000_000, batch=1_000_000)
+
+
+def test_a_rate_that_grows_beyond_all_numbers_is_infinite():
+    assert LocalSGD(schedule="exponential:10").lr_at(1000) == math.inf
+    assert LocalSGD(schedule="step:1e100,1").lr_at(1000) == math.inf
 
 
 @pytest.mark.parametrize("name", ["momentum", "weight_decay", "prox", "sam"])

@@ -135,7 +135,7 @@ def test_without_a_figure_only_the_result_is_written(said, tmp_path):
         (["psfl-fig6", "--scale", "paper"], "psfl-fig6 has only one size; leave out --scale"),
         (["toy-fig1", "--scale", "huge"], "scale is 'huge'; toy-fig1 has: small, paper"),
         (["psfl-fig6", "--data", "digits"], "psfl-fig6 has no choice of datasets; leave out --data"),
-        (["psfl-fig1", "--seeds", "0"], "seeds is 0; it must be 1 or more"),
+        (["psfl-fig1", "--seeds", "0"], "seeds is 0; it must be 1 to 10,000"),
     ],
 )
 def test_what_cannot_be_is_an_error(said, toy, words, message):

@@ -14,7 +14,7 @@ from typing import Literal
 from torch import Tensor
 
 from paceline.algorithms.base import Model, World, apply, mean, require
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.aggregation import Screening, average, krum, median, screen, screened_mean, trimmed
 from paceline.learn.distillation import Distillation, distil
 from paceline.learn.flops import TRAINING_PASSES

@@ -22,7 +22,7 @@ from paceline.algorithms.base import (
     deserted,
     require,
 )
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import NO_SITE
 

@@ -38,7 +38,7 @@ from paceline.algorithms.base import (
 )
 from paceline.algorithms.gossip import Neighbours, draw_keys, heard_by, metropolis_shares, rival_recipe
 from paceline.algorithms.neighbourhoods import Neighbourhoods
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.codecs import Gsgd, Top
 from paceline.learn.recipe import LocalSGD
 

@@ -24,7 +24,7 @@ from paceline.algorithms.neighbourhoods import Neighbourhoods
 from paceline.algorithms.reuse import End, Rule, Turn
 from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, average
 from paceline.algorithms.sparser import Cut, Pruning, Timing
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import cosine_fraction, random_growth, rigl

@@ -30,7 +30,7 @@ from paceline.algorithms.gossip import (
     train_and_meet,
 )
 from paceline.algorithms.neighbourhoods import Neighbourhoods
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.codecs import Rounded
 from paceline.learn.recipe import LocalSGD
 

@@ -14,7 +14,7 @@ from paceline.algorithms.base import Progress, Traits, World, somebody
 from paceline.algorithms.dfedavgm import shares
 from paceline.algorithms.gossip import mixed, rival_recipe, train_and_meet
 from paceline.algorithms.neighbourhoods import Neighbourhoods
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 

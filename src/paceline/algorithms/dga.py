@@ -23,7 +23,7 @@ from paceline.algorithms.base import (
     those,
     unless_dropped,
 )
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 

@@ -22,7 +22,7 @@ from paceline.algorithms.base import (
     somebody,
 )
 from paceline.algorithms.gossip import rival_recipe
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -31,7 +31,7 @@ class Ditto:
     """A server, some clients a round, and a personal model for each."""
 
     rounds: int = bounded(100, least=1)
-    participants: int = 10
+    participants: int = bounded(10, least=1)
     """Clients drawn in a round."""
     local: LocalSGD = field(default_factory=lambda: rival_recipe(epochs=3))
     """Training of the global model."""

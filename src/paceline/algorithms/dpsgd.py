@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from paceline.algorithms.base import Dropped, Model, Progress, Traits, World, comes, deserted, mean, require
 from paceline.algorithms.overlay import Overlay
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.errors import SettingError, nearest
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph

@@ -8,7 +8,7 @@ from typing import Literal
 
 from paceline.algorithms.base import Progress, Traits, World, require
 from paceline.algorithms.pool import check_pool, start_pool
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.errors import nearest
 from paceline.learn.recipe import LocalSGD
 
@@ -19,14 +19,14 @@ class FedAsync:
 
     rounds: int = bounded(2000, least=1)
     """Server updates, one per arrival."""
-    concurrency: int = 20
+    concurrency: int = bounded(20, least=1)
     """Clients at work at any time."""
     mixing: float = bounded(0.6, above=0, most=1)
     """The paper's α."""
     staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"
-    a: float = 0.5
+    a: float = bounded(0.5, least=0)
     """Exponent of the polynomial, slope of the hinge."""
-    b: float = 4.0
+    b: float = bounded(4.0, least=0)
     """Staleness at which the hinge starts."""
     local: LocalSGD = field(default_factory=lambda: LocalSGD(prox=0.005))
     """The paper's local objective has a proximal term."""

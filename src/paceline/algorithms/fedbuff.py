@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from paceline.algorithms.base import Progress, Traits, World, total
 from paceline.algorithms.pool import check_pool, start_pool
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 
@@ -17,11 +17,11 @@ class FedBuff:
 
     rounds: int = bounded(200, least=1)
     """Server updates."""
-    concurrency: int = 20
+    concurrency: int = bounded(20, least=1)
     """Clients at work at any time (the paper's Mc)."""
-    buffer: int = bounded(10, least=1)
+    buffer: int = bounded(10, least=1, most=1_000_000)
     """Updates per server update (the paper's K)."""
-    server_lr: float = 1.0
+    server_lr: float = bounded(1.0, above=0)
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:

@@ -23,7 +23,7 @@ from paceline.algorithms.base import (
     somebody,
     visit,
 )
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.distillation import Distillation
 from paceline.learn.recipe import LocalSGD
 
@@ -33,7 +33,7 @@ class FedDF:
     """One student of every architecture, taught by all."""
 
     rounds: int = bounded(30, least=1)
-    participants: int = 20
+    participants: int = bounded(20, least=1)
     """Clients a round."""
     local: LocalSGD = field(default_factory=LocalSGD)
     distillation: Distillation = field(default_factory=Distillation)

@@ -36,7 +36,7 @@ from paceline.algorithms.base import (
 )
 from paceline.algorithms.gossip import draws, rival_recipe
 from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, masked
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import cosine_fraction, counts, rigl
@@ -56,7 +56,7 @@ class FedDST:
     """A server, some clients a round, one sparse model."""
 
     rounds: int = bounded(100, least=1)
-    participants: int = 10
+    participants: int = bounded(10, least=1)
     """Clients drawn in a round."""
     sparsity: float = bounded(0.5, least=0, below=1)
     """The share of zeros, from the start to the end."""

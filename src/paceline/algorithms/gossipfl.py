@@ -16,7 +16,7 @@ from torch import Tensor
 from paceline.algorithms.base import Model, Progress, Traits, World, apply, by_rows, packed, require, somebody
 from paceline.algorithms.gossip import Meeting, draws, equal_shares, mixed, rival_recipe, train_and_meet
 from paceline.algorithms.neighbourhoods import matching
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.codecs import Masked
 from paceline.learn.recipe import LocalSGD
 
@@ -26,7 +26,7 @@ class GossipFL:
     """All clients in every round, in groups that are drawn anew."""
 
     rounds: int = bounded(100, least=1)
-    group: int = 2
+    group: int = bounded(2, least=2)
     """Clients that meet: 2 is the paper's matching; DA-DPFL's code has groups of M+1, so that all rivals have as many
     neighbours. Those that are left over join a group each; with pairs, one that is left over stays alone."""
     density: float = bounded(0.5, above=0, most=1)

@@ -24,7 +24,7 @@ from paceline.algorithms.base import (
     visit,
 )
 from paceline.algorithms.homes import Homes, Layout
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.errors import SiteError
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import Graph
@@ -38,7 +38,7 @@ class HierFAVG:
     """Aggregations of the cloud."""
     servers: int = bounded(9, least=1)
     """Edge servers."""
-    participants: int | None = 4
+    participants: int | None = bounded(4, least=1, none="for all")
     """Clients that each edge server draws (PF-E8: 4 of each, not 9 in all); none: all of its clients."""
     partial: int = bounded(2, least=1)
     """Aggregations at the edge for each at the cloud (kappa_2, E2 in the P-FedAvg paper)."""

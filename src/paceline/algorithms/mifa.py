@@ -20,7 +20,7 @@ from paceline.algorithms.base import (
     count_rejected,
     somebody,
 )
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline.algorithms.base import World, require
+from paceline.bounds import bounded
 from paceline.topology import parse_graph
 
 
@@ -15,7 +16,7 @@ class Neighbourhoods:
     graph: str = "random"
     """``random``: ``degree`` others for each, drawn anew every round, in one direction; ``ring``; ``complete``; any
     fixed graph of as many nodes as there are clients: ``torus:10x10``, ``regular:100,4``, a file."""
-    degree: int = 10
+    degree: int = bounded(10, least=1)
     """Neighbours of each client where they are random (M)."""
 
     def check(self, clients: int) -> None:

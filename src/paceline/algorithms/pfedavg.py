@@ -28,7 +28,7 @@ from paceline.algorithms.base import (
 )
 from paceline.algorithms.homes import Homes, Layout
 from paceline.algorithms.overlay import Overlay
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.errors import SettingError, SiteError, nearest
 from paceline.learn.recipe import LocalSGD
 from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph

@@ -33,7 +33,7 @@ from paceline.algorithms.server import ServerOptimiser, ServerRule
 from paceline.algorithms.structure import bound_ratio, choose_structure, explain
 from paceline.algorithms.time_order import TimeOrder
 from paceline.algorithms.warmup import WarmUp, warm_up
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
 CHOSEN = ("W", "S", "width", "length", "ratio", "expected_round_seconds")

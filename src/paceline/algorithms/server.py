@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from paceline.algorithms.base import Model, apply, mean, once, total
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 
 RATES = {"average": 1.0, "momentum": 1.0, "adam": 0.01, "yogi": 0.01, "adagrad": 0.01}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,7 +12,7 @@ from torch import Tensor
 from paceline.algorithms.base import Event, LocalReadings, Model, Reading, World, by_rows
 from paceline.algorithms.reuse import End
 from paceline.algorithms.sparse import Swarm, masked
-from paceline.config import bounded
+from paceline.bounds import bounded
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import Sap, agreed, counts, detection, prune, pruning_rounds, votes
 
@@ -25,15 +24,15 @@ SCORED = 20
 class Pruning:
     """When masks become sparser, and how much (DA-8 ... DA-10)."""
 
-    target: float = bounded(0.8, below=1)
+    target: float = bounded(0.8, least=0, below=1)
     """The share of zeros at which a client stops (s*); not above the first sparsity: nobody prunes."""
-    threshold: float = bounded(0.02, least=0, below=math.inf)
+    threshold: float = bounded(0.02, least=0)
     """A client votes for it when its detection score changes by less than this, relative to the first (delta_pr)."""
     share: float = bounded(0.5, above=0, most=1)
     """Votes that start it (delta_v)."""
-    delay: float = bounded(0.0, least=0, below=math.inf)
+    delay: float = bounded(0.0, least=0)
     """b of Eq. 6."""
-    scale: float = bounded(1.3, above=0, below=math.inf)
+    scale: float = bounded(1.3, above=0)
     """c of Eq. 6: the gaps between prunings shrink by it."""
     norm: Literal["tensors", "global"] = "tensors"
     """Of the detection score: as the reference code has it, or as Eq. 4 (DA-E6)."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from paceline.algorithms.base import Comparison, Model, World, came_back, draw_clients, require, total
 from paceline.algorithms.time_order import TimeOrder
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
 
@@ -31,9 +31,9 @@ FEWEST = 3
 class WarmUp:
     """The warm-up's length, who takes part in it, what its noise σ² is of, and the constant of the bound."""
 
-    rounds: int = bounded(5, least=2)
+    rounds: int = bounded(5, least=2, most=10_000)
     """K: two are needed to see a client's times vary."""
-    clients: int | None = None
+    clients: int | None = bounded(None, least=FEWEST, most=10_000_000)
     """How many take part, the same in every round; all when not given, as in the paper."""
     noise: Literal["sample", "batch"] = "sample"
     """σ² of a gradient from one sample, as Eq. 24 has it, or from one batch of the recipe's size."""

@@ -11,6 +11,7 @@ from typing import Any
 from paceline.api.progress import LiveProgress
 from paceline.api.results import Result, Scratch
 from paceline.api.words import FleetLike, Method, method_name, settings_tree, until_from
+from paceline.bounds import SEEDS
 from paceline.errors import SettingError
 from paceline.ledger.directory import refuse_taken
 from paceline.runs.experiment import make_experiment
@@ -52,6 +53,7 @@ def compare(
     """
     if isinstance(algorithms, str) or not isinstance(algorithms, Sequence):
         raise SettingError(f"compare wants a list of algorithms; got {algorithms!r}: for one alone there is run")
+    SEEDS.check("seeds", seeds)
     names = [method_name(method) for method in algorithms]
     tree = settings_tree(settings, words, data=data, model=model, fleet=fleet)
     scratch = Scratch() if out is None else None

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from paceline.cli.limits import some_clients
 from paceline.errors import SettingError
 
 data_app = typer.Typer(help="Datasets: what is here, verify it, picture a partition.", invoke_without_command=True)
@@ -59,7 +60,9 @@ def partition_command(
     scheme: Annotated[
         str, typer.Option("--partition", "-p", help="How to split it, such as iid, exdir:2,10 or dirichlet:0.3.")
     ] = ("exdir:2,10"),
-    clients: Annotated[int, typer.Option("--clients", "-n", help="Clients to split it among.")] = 100,
+    clients: Annotated[
+        int, typer.Option("--clients", "-n", help="Clients to split it among.", callback=some_clients)
+    ] = 100,
     seed: Annotated[int, typer.Option("--seed", help="What the random split follows from.")] = 0,
     picture: Annotated[Path | None, typer.Option("--picture", help="Draw the split to this PNG or SVG file.")] = None,
 ) -> None:

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from paceline.cli.data import data_app
+from paceline.cli.limits import some_workers
 from paceline.cli.names import NamesAlgorithms, algorithms, begun
 from paceline.cli.options import (
     Absence,
@@ -92,7 +93,10 @@ def run(
         WorldKind, typer.Option("--world", help="A simulation, or processes of this machine on the wall clock.")
     ] = WorldKind.simulation,
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Processes of --world local; as many as cores unless given.")
+        int | None,
+        typer.Option(
+            "--workers", help="Processes of --world local; as many as cores unless given.", callback=some_workers
+        ),
     ] = None,
     trust: Trust = False,
     checkpoint: Checkpoint = None,

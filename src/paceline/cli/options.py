@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.limits import few_seeds
+
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", help="A setting, such as fleet.times=uniform or psfl.width=8."),
@@ -19,7 +21,10 @@ UntilOption = Annotated[
     list[str] | None,
     typer.Option("--until", help="Stop at accuracy=0.9, loss=0.3, time=3600 (virtual seconds) or visits=1000."),
 ]
-Seeds = Annotated[int, typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.")]
+Seeds = Annotated[
+    int,
+    typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.", callback=few_seeds),
+]
 Out = Annotated[str | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from paceline.cli.limits import few_seeds
 from paceline.papers.registry import REPRODUCTIONS, dump
 from paceline.papers.registry import reproduce as compute
 from paceline.papers.result import Cell, Reproduction
@@ -27,7 +28,9 @@ def reproduce(
     scale: Annotated[
         str | None, typer.Option("--scale", help="How much of it, where there is a choice: small, middle or paper.")
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Repeat what is random with this many seeds.")] = 5,
+    seeds: Annotated[
+        int, typer.Option("--seeds", help="Repeat what is random with this many seeds.", callback=few_seeds)
+    ] = 5,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Directory for result.json and the figure.")] = None,
     data: Annotated[
         str | None, typer.Option("--data", help="Train on this dataset only; by default on all of them.")

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from paceline.errors import DataError
 
 Part = Literal["train", "test"]
+MOST_CLASSES = 100_000
+"""Each has an output of every network, and an entry for every client."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,8 +71,10 @@ class Dataset:
         for what, array in (("labels", y), ("groups", group)):
             if array is not None and array.shape != (len(x),):
                 raise DataError(f"{where}: {len(x)} samples but {what} of shape {array.shape}")
-        if not len(x):
-            raise DataError(f"{where}: no samples at all")
+        if not x.size:
+            raise DataError(f"{where}: no samples at all, or none with anything in it: their shape is {x.shape}")
+        if not 1 <= self.classes <= MOST_CLASSES:
+            raise DataError(f"{where}: {self.classes:,} classes; wanted 1 to {MOST_CLASSES:,}: number them from 0 on")
         bad = np.flatnonzero((y < 0) | (y >= self.classes))
         if len(bad):
             raise DataError(
@@ -112,15 +116,26 @@ def image_dataset(
     return Dataset(
         name=name,
         x_train=train[0],
-        y_train=train[1].astype(np.int64),
+        y_train=whole(train[1], f"{name}, train"),
         x_test=test[0],
-        y_test=test[1].astype(np.int64),
+        y_test=whole(test[1], f"{name}, test"),
         classes=classes,
         mean=mean,
         std=std,
-        group_train=None if groups is None else groups[0].astype(np.int64),
-        group_test=None if groups is None else groups[1].astype(np.int64),
+        group_train=None if groups is None else whole(groups[0], f"{name}, train groups"),
+        group_test=None if groups is None else whole(groups[1], f"{name}, test groups"),
     )
+
+
+def whole(labels: NDArray[Any], where: str) -> NDArray[np.int64]:
+    """Labels as int64, which must be whole numbers: a half would be cut off in silence."""
+    if labels.dtype.kind not in "iufb":
+        raise DataError(f"{where}: labels are {labels.dtype}; wanted whole numbers")
+    if labels.dtype.kind == "f":
+        wrong = labels[~((np.abs(labels) < 2.0**53) & (labels == np.round(labels)))]
+        if wrong.size:
+            raise DataError(f"{where}: a label is {wrong[0]}; wanted whole numbers from 0 on")
+    return labels.astype(np.int64)
 
 
 def channel_statistics(images: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.data.archives import read_arrays
 from paceline.data.dataset import Dataset, image_dataset
 from paceline.errors import DataError
 
@@ -62,27 +60,6 @@ def data_root(root: Path | None = None) -> Path:
         return Path(named).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "paceline"
-
-
-def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """All arrays of an ``.npz`` file, after checking that the wanted ones are there."""
-    try:
-        # Opened here, because np.load leaves the file open when it finds no archive in it.
-        with path.open("rb") as file, np.lib.npyio.NpzFile(file, allow_pickle=False) as archive:
-            missing = [key for key in wanted if key not in archive.files]
-            if missing:
-                raise DataError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(archive.files)}")
-            return {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} is not a readable .npz of plain arrays: {error}") from error
-
-
-def read_bytes(path: Path) -> bytes:
-    """The contents of a file, unpacked when its name ends in .gz."""
-    try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
 
 
 def channels_first(images: NDArray[Any], path: Path) -> NDArray[np.uint8]:
@@ -133,7 +110,7 @@ def _decode(job: tuple[Path | bytes, tuple[int, int] | None, str]) -> NDArray[np
             picture = image.convert("RGB")
         if size is not None and picture.size != (size[1], size[0]):
             picture = picture.resize((size[1], size[0]), Image.Resampling.BILINEAR)
-    except (OSError, ValueError, SyntaxError) as error:
+    except Exception as error:  # a damaged picture can fail in any way, and one of a gigapixel is refused
         raise DataError(f"{where}: not a readable picture: {error}") from error
     return np.asarray(picture, np.uint8).transpose(2, 0, 1)
 
@@ -155,7 +132,9 @@ def npz_layout(name: str, classes: int) -> Layout:
 
 def from_arrays(name: str, classes: int, path: Path) -> Dataset:
     """Read an image dataset from the common ``.npz`` layout (images with channels last)."""
-    z: Mapping[str, NDArray[Any]] = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
+    z: Mapping[str, NDArray[Any]] = read_arrays(
+        path, ("x_train", "y_train", "x_test", "y_test"), ("group_train", "group_test")
+    )
     groups = (z["group_train"], z["group_test"]) if {"group_train", "group_test"} <= set(z) else None
     return image_dataset(
         name,

@@ -9,7 +9,7 @@ as they are. ``.npz`` files hold x_train, y_train, x_test and y_test; ``.csv`` f
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+import io
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data.dataset import Dataset, image_dataset
+from paceline.data.archives import LARGEST, read_arrays
+from paceline.data.dataset import Dataset, image_dataset, whole
 from paceline.errors import DataError, PacelineError
+from paceline.reading import expanded, plain_number, read_text
 from paceline.references import announced, is_reference, load_announced, load_reference
 
 FILES = (".npz", ".csv")
@@ -54,9 +56,9 @@ def load_own(word: str) -> Dataset:
 @cache
 def _load_once(word: str) -> Dataset:
     if word.endswith(".npz"):
-        return _read_npz(Path(word).expanduser())
+        return _read_npz(expanded(word))
     if word.endswith(".csv"):
-        return _read_csv(Path(word).expanduser())
+        return _read_csv(expanded(word))
     if word in announced("datasets"):
         return _called(load_announced(announced("datasets")[word], DataError), word)
     return _called(load_reference(word, "dataset", DataError), word)
@@ -79,12 +81,12 @@ def dataset_from(data: Any, name: str) -> Dataset:
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise DataError(f"{name} gives {_described(data)}; wanted (train, test), each (x, y) or a torch Dataset")
     (x_train, y_train), (x_test, y_test) = _pair(data[0], f"{name}, train"), _pair(data[1], f"{name}, test")
-    labels, (y_train, y_test) = _numbered(name, y_train, y_test)
+    classes, (y_train, y_test) = _numbered(name, y_train, y_test)
     x_train, x_test = _samples(x_train, f"{name}, train"), _samples(x_test, f"{name}, test")
     if x_train.dtype == np.uint8:
-        return image_dataset(name, (x_train, y_train), (x_test, y_test), len(labels))
+        return image_dataset(name, (x_train, y_train), (x_test, y_test), classes)
     return Dataset(
-        name=name, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test, classes=len(labels),
+        name=name, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test, classes=classes,
         mean=(0.0,), std=(1.0,),
     )  # fmt: skip
 
@@ -120,31 +122,27 @@ def _samples(x: NDArray[Any], where: str) -> NDArray[Any]:
     return np.ascontiguousarray(x, np.float32)
 
 
-def _numbered(name: str, *parts: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
-    """Labels as 0, 1, …: whole numbers from 0 as they are, anything else in its sorted order."""
+def _numbered(name: str, *parts: NDArray[Any]) -> tuple[int, list[NDArray[np.int64]]]:
+    """How many classes there are, and labels as 0, 1, …: whole numbers from 0 as they are, else in sorted order."""
     for part in parts:
-        if part.ndim != 1 or (part.dtype.kind == "f" and not np.array_equal(part, np.round(part))):
+        if part.ndim != 1 or part.dtype.kind not in "iufbUS":
             raise DataError(
                 f"{name}: labels are {part.dtype} of shape {part.shape}; wanted one whole number or word a sample"
             )
-    together = np.concatenate(parts)
-    if together.dtype.kind in "iufb" and len(together) and together.min() >= 0:
-        return np.arange(int(together.max()) + 1), [part.astype(np.int64) for part in parts]
-    labels = np.unique(together)
-    return labels, [np.searchsorted(labels, part).astype(np.int64) for part in parts]
+    if all(part.dtype.kind in "iufb" for part in parts):
+        numbers = [whole(part, name) for part in parts]
+        together = np.concatenate(numbers)
+        if len(together) and together.min() >= 0:
+            return int(together.max()) + 1, numbers
+    labels = np.unique(np.concatenate(parts))
+    return len(labels), [np.searchsorted(labels, part).astype(np.int64) for part in parts]
 
 
 def _read_npz(path: Path) -> Dataset:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            missing = [name for name in PARTS if name not in arrays]
-            if missing:
-                raise DataError(f"{path} has no {', '.join(missing)}; wanted {', '.join(PARTS)}")
-            x_train, y_train, x_test, y_test = (arrays[name] for name in PARTS)
+        x_train, y_train, x_test, y_test = read_arrays(path, PARTS).values()
     except FileNotFoundError:
         raise DataError(f"there is no file {path}; give the path of an .npz file") from None
-    except (OSError, ValueError, EOFError) as problem:
-        raise DataError(f"{path} cannot be read as .npz: {problem}") from problem
     return dataset_from(((_first(x_train), y_train), (_first(x_test), y_test)), str(path))
 
 
@@ -155,17 +153,17 @@ def _first(x: NDArray[Any]) -> NDArray[Any]:
 
 def _read_csv(path: Path) -> Dataset:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            header, *rows = [row for row in csv.reader(lines, skipinitialspace=True) if row]
+        lines = io.StringIO(read_text(path, most=LARGEST), newline="")
+        header, *rows = [row for row in csv.reader(lines, skipinitialspace=True) if row]
     except FileNotFoundError:
         raise DataError(f"there is no file {path}; give the path of a CSV file") from None
-    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as problem:
+    except (csv.Error, ValueError) as problem:
         raise DataError(f"{path} cannot be read as CSV with a header and rows: {problem}") from problem
     which = header.index("label") if "label" in header else len(header) - 1
     if len(header) < 2 or len(rows) < TEST_EVERY:
         raise DataError(f"{path} has {len(header)} columns and {len(rows)} rows; wanted some features and a label")
     x = np.array([_features(path, number, row, header, which) for number, row in enumerate(rows, 2)], np.float32)
-    y = _labels([row[which].strip() for row in rows])
+    y = _labels(path, [row[which].strip() for row in rows])
     test = np.arange(len(rows)) % TEST_EVERY == TEST_EVERY - 1
     return dataset_from(((x[~test], y[~test]), (x[test], y[test])), str(path))
 
@@ -174,13 +172,17 @@ def _features(path: Path, number: int, row: list[str], header: list[str], which:
     if len(row) != len(header):
         raise DataError(f"{path}, row {number} has {len(row)} cells, the header {len(header)}; correct or delete it")
     try:
-        return [float(cell) for k, cell in enumerate(row) if k != which]
+        return [plain_number(cell) for k, cell in enumerate(row) if k != which]
     except ValueError as problem:
         raise DataError(f"{path}, row {number}: {problem}; features must be numbers") from None
 
 
-def _labels(cells: list[str]) -> NDArray[Any]:
-    convert: Callable[[str], Any] = str
-    if all(cell.isdigit() for cell in cells):
-        convert = int
-    return np.array([convert(cell) for cell in cells])
+def _labels(path: Path, cells: list[str]) -> NDArray[Any]:
+    """Whole numbers where all cells are numbers, else words."""
+    if not all(cells):
+        raise DataError(f"{path}, row {cells.index('') + 2}: the label is empty; correct or delete the row")
+    try:
+        numbers = np.array([plain_number(cell) for cell in cells])
+    except ValueError:
+        return np.array(cells)
+    return whole(numbers, str(path))

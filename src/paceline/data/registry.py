@@ -13,8 +13,12 @@ from paceline.data.files import Found, Layout, data_root, md5
 from paceline.data.loaders.mnist import idx_digest
 from paceline.data.own import is_own, load_own
 from paceline.data.specs import SPECS, Spec
-from paceline.errors import DataError, SettingError, nearest
+from paceline.errors import DataError, PacelineError, SettingError, nearest
+from paceline.reading import plain_number, shown
 from paceline.references import announced
+
+OPTIONS = {"size": 512, "clients": 10_000, "alpha": 1000, "beta": 1000}
+"""The greatest of the numbers that may follow a name: pixels a side, clients, and how far these differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +66,14 @@ def load(name: str, root: Path | None = None) -> Dataset:
     if spec.make is not None:
         return spec.make(*options)
     layout, found = _locate(spec, data_root(root))
-    return layout.read(found, options)
+    try:
+        return layout.read(found, options)
+    except PacelineError:
+        raise
+    except Exception as problem:  # a damaged file can fail in any way
+        raise DataError(
+            f"{spec.name}: {found[0][0].parent} cannot be read: {type(problem).__name__}: {problem}; fetch it again"
+        ) from problem
 
 
 def catalogue(root: Path | None = None) -> list[Entry]:
@@ -90,18 +101,18 @@ def parse_name(text: str) -> tuple[Spec, tuple[float, ...]]:
         return _own_spec(load_own(text)), ()
     if name not in SPECS:
         raise SettingError(
-            f"no dataset is called {name!r}; {nearest(name, (*SPECS, *announced('datasets')))} Data of your own are"
-            " written package.module:function, or file.npz, or file.csv"
+            f"no dataset is called {shown(name)}; {nearest(name, (*SPECS, *announced('datasets')))} Data of your own"
+            " are written package.module:function, or file.npz, or file.csv"
         )
     spec = SPECS[name]
     words = rest.split(",") if rest else []
     try:
-        options = tuple(float(word) for word in words)
+        options = tuple(plain_number(word.strip()) for word in words)
     except ValueError:
-        raise SettingError(f"dataset {text!r}: what follows the colon must be numbers") from None
+        raise SettingError(f"dataset {shown(text)}: what follows the colon must be numbers") from None
     if len(options) > len(spec.options):
         takes = f"takes only {', '.join(spec.options)}" if spec.options else "takes no numbers"
-        raise SettingError(f"dataset {text!r}: {name} {takes}")
+        raise SettingError(f"dataset {shown(text)}: {name} {takes}")
     _check_options(text, dict(zip(spec.options, options, strict=False)))
     return spec, options
 
@@ -120,10 +131,11 @@ def _own_spec(dataset: Dataset) -> Spec:
 
 def _check_options(text: str, named: dict[str, float]) -> None:
     for key, value in named.items():
+        most = OPTIONS[key]
         whole = key in ("size", "clients")
-        if not np.isfinite(value) or value < int(whole) or (whole and value != int(value)):
+        if not int(whole) <= value <= most or (whole and value != int(value)):
             wanted = "a whole number of at least 1" if whole else "a number of at least 0"
-            raise SettingError(f"dataset {text!r}: {key} is {value:g}, wanted {wanted}")
+            raise SettingError(f"dataset {shown(text)}: {key} is {value:g}, wanted {wanted}, at most {most:,}")
 
 
 def _find(spec: Spec, root: Path) -> tuple[Layout, Found] | None:

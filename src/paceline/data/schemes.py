@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.bounds import Bounds
 from paceline.data.counting import apportion, draw_counts, grant
 from paceline.data.holders import even_holders
 from paceline.data.shares import Partition, by_class, deal, from_owners, offsets_of, require_enough
@@ -185,7 +186,7 @@ def share_out(
 
 def require_positive(scheme: str, key: str, value: float) -> None:
     """Raise ``SettingError`` if a parameter of a scheme is not above 0."""
-    if not (value > 0 and np.isfinite(value)):
+    if not Bounds(above=0).hold(value):
         raise SettingError(f"{scheme}: {key} is {value:g}, wanted a number above 0")
 
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.learn.job import EvalJob, Trainer
 from paceline.learn.space import Space
 
@@ -108,9 +108,9 @@ class Screening:
     optimum reversed and random updates change the loss as little as honest ones do, and are not found.
     """
 
-    deviations: float = bounded(5.0, above=0)
+    deviations: float = bounded(5.0, above=0, most=math.inf)
     """How many standard deviations worse than its peers an upload may be."""
-    longest: float = bounded(5.0, above=0)
+    longest: float = bounded(5.0, above=0, most=math.inf)
     """How many times the median length an update may have."""
     direction: float = bounded(0.25, least=-1, below=1)
     """Least share of the usual agreement in direction; 0 still rejects opposite directions."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from paceline.config import bounded, check_bounds
+from paceline.bounds import bounded, check_bounds
 from paceline.errors import SettingError
 from paceline.learn.cohort.scoring import SLICE
 from paceline.learn.determinism import same_bits
@@ -31,10 +31,10 @@ class Distillation:
     q = softmax(student's outputs / T). No dropout.
     """
 
-    steps: int = bounded(200, above=0, below=math.inf)
-    batch: int = bounded(128, above=0, below=math.inf)
-    lr: float = bounded(1e-3, above=0, below=math.inf)
-    temperature: float = bounded(1.0, above=0, below=math.inf)
+    steps: int = bounded(200, least=1, most=1_000_000)
+    batch: int = bounded(128, least=1, most=1_000_000)
+    lr: float = bounded(1e-3, above=0)
+    temperature: float = bounded(1.0, above=0)
     """T."""
 
     def __post_init__(self) -> None:

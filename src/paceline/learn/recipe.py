@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
-from paceline.config import bounded, check_bounds
+from paceline.bounds import Bounds, bounded, check_bounds
 from paceline.errors import SettingError, nearest
 
 Loss = Literal["cross_entropy", "squared"]
@@ -17,6 +17,10 @@ SCHEDULES = {
     "inverse:T": "lr / (1 + round/T)",
     "step:F,E": "lr * F**(round // E)",
 }
+SOUND = Bounds(above=0)
+"""Of the numbers of a schedule."""
+MOST_DRAWN = 100_000_000
+"""Samples that one visit may draw: their numbers alone take 8 bytes each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,17 +32,17 @@ class LocalSGD:
     norm; plus ``weight_decay`` times the weights; momentum; the step; the mask again.
     """
 
-    lr: float = bounded(0.1, above=0, below=math.inf)
-    batch: int = bounded(20, above=0, below=math.inf)
-    steps: int | None = bounded(None, above=0, below=math.inf)
+    lr: float = bounded(0.1, above=0)
+    batch: int = bounded(20, least=1, most=1_000_000)
+    steps: int | None = bounded(None, least=1, most=1_000_000)
     """SGD steps a visit; give either this or ``epochs``."""
-    epochs: int | None = bounded(None, above=0, below=math.inf)
+    epochs: int | None = bounded(None, least=1, most=10_000)
     """Passes over the client's data a visit (1 when neither is given)."""
     schedule: str = "constant"
     """How lr falls with the round: constant, exponential:0.998, inverse:10, step:0.1,50."""
-    momentum: float = bounded(0.0, least=0)
+    momentum: float = bounded(0.0, least=0, below=1)
     weight_decay: float = bounded(0.0, least=0)
-    clip: float | None = bounded(None, above=0, below=math.inf)
+    clip: float | None = bounded(None, above=0)
     """Largest norm of the gradient; none when not given."""
     prox: float = bounded(0.0, least=0)
     """FedProx's mu: pulls towards the model the visit started from, or the anchor given."""
@@ -53,6 +57,10 @@ class LocalSGD:
         if self.steps is not None and self.epochs is not None:
             raise SettingError(f"local.steps={self.steps} and local.epochs={self.epochs}: give one of the two")
         check_bounds(self, "local.")
+        if (drawn := (self.steps or 1) * self.batch) > MOST_DRAWN:
+            raise SettingError(
+                f"local.steps times local.batch is {drawn:,} samples a visit; wanted {MOST_DRAWN:,} at most"
+            )
         if self.augment not in ("none", "crop-flip"):
             raise SettingError(f"local.augment is {self.augment!r}; {nearest(self.augment, ['none', 'crop-flip'])}")
         if self.loss not in ("cross_entropy", "squared"):
@@ -67,12 +75,12 @@ class LocalSGD:
             match name, numbers:
                 case "constant", []:
                     return self.lr
-                case "exponential", [factor] if 0 < factor < math.inf:
-                    return float(self.lr * factor**round)
-                case "inverse", [period] if period > 0:
+                case "exponential", [factor] if SOUND.hold(factor):
+                    return self.lr * _power(factor, round)
+                case "inverse", [period] if SOUND.hold(period):
                     return self.lr / (1 + round / period)
-                case "step", [factor, every] if every > 0 and 0 < factor < math.inf:
-                    return float(self.lr * factor ** (round // every))
+                case "step", [factor, every] if SOUND.hold(every) and SOUND.hold(factor):
+                    return self.lr * _power(factor, round // every)
         except ValueError:
             pass
         forms = ", ".join(f"{form} ({meaning})" for form, meaning in SCHEDULES.items())
@@ -93,6 +101,14 @@ class LocalSGD:
             epochs, rest = divmod(self.steps, per_epoch)
             seen = epochs * samples + min(rest * self.batch, samples)
         return seen * (2 if self.sam else 1)
+
+
+def _power(factor: float, exponent: float) -> float:
+    """A learning rate that grows beyond all numbers is infinite, and the run diverges; that is no bug."""
+    try:
+        return float(factor**exponent)
+    except OverflowError:
+        return math.inf
 
 
 @lru_cache(maxsize=256)

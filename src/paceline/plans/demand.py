@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from paceline.bounds import LONGEST
 from paceline.errors import SettingError, nearest
 
 if TYPE_CHECKING:
@@ -44,10 +45,13 @@ class Demand:
                 f"{self.participants} participants of {self.clients} clients; give 1 or more, and at most all clients"
             )
         for name in ("megabits", "compute"):
-            if not 0 < (value := getattr(self, name)) < math.inf:
-                raise SettingError(f"{name} is {value:g}; give a number above 0")
+            if not 1 / LONGEST <= (value := getattr(self, name)) <= LONGEST:
+                raise SettingError(f"{name} is {value:g}; give a number above 0, and at most {LONGEST:g}")
         for name in RATES:
-            if not (value := getattr(self, name)) > 0 or (value == math.inf and name.startswith("client")):
+            if not (
+                1 / LONGEST <= (value := getattr(self, name)) <= LONGEST
+                or (value == math.inf and name[:6] != "client")
+            ):
                 raise SettingError(f"{name} is {value:g}; give a rate in Mbit/s above 0")
         if not 0 <= self.spread <= 0.5:
             raise SettingError(f"spread is {self.spread:g}; give a share of the seconds of a visit, from 0 to 0.5")

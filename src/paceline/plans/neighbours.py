@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from paceline.bounds import LONGEST
 from paceline.errors import SettingError, nearest
 
 TOPOLOGIES = {
@@ -31,12 +31,14 @@ class Peers:
 
     def __post_init__(self) -> None:
         degree(self.topology, self.clients, self.neighbours)
-        if not 0 < self.time < math.inf:
-            raise SettingError(f"the time is {self.time:g}; give seconds of local training, above 0")
+        if not 1 / LONGEST <= self.time <= LONGEST:
+            raise SettingError(
+                f"the time is {self.time:g}; give seconds of local training, above 0 and at most {LONGEST:g}"
+            )
         if not 0 <= self.spread <= 0.5:
             raise SettingError(f"the spread is {self.spread:g}; give a share of the time, from 0 to 0.5")
-        if not 0 <= self.fetch < math.inf:
-            raise SettingError(f"fetching takes {self.fetch:g} s; give 0 or more")
+        if not 0 <= self.fetch <= LONGEST:
+            raise SettingError(f"fetching takes {self.fetch:g} s; give 0 or more, and at most {LONGEST:g}")
 
     @property
     def degree(self) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from paceline.bounds import LONGEST
 from paceline.errors import SettingError
 
 MOST_DEVICES = 300
@@ -29,12 +29,16 @@ class Pace:
     """Spread of T_l from visit to visit, as a share of it; simulated only."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.t_local < math.inf:
-            raise SettingError(f"t_local is {self.t_local:g}; give the seconds of local training, above 0")
+        if not 1 / LONGEST <= self.t_local <= LONGEST:
+            raise SettingError(
+                f"t_local is {self.t_local:g}; give the seconds of local training, above 0 and at most {LONGEST:g}"
+            )
         for name in ("t_comm", "t_wait", "t_aggregate"):
             seconds = getattr(self, name)
-            if not 0 <= seconds < math.inf:
-                raise SettingError(f"{name} is {seconds:g}; give a number of seconds, 0 or more")
+            if not 0 <= seconds <= LONGEST:
+                raise SettingError(
+                    f"{name} is {seconds:g}; give a number of seconds, 0 or more, and at most {LONGEST:g}"
+                )
         if not 1 <= self.devices <= MOST_DEVICES:
             raise SettingError(
                 f"devices is {self.devices}; give a number from 1 to {MOST_DEVICES} (no formula depends on it)"

@@ -7,15 +7,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import DataError
+from paceline.reading import MIB, parse_object, read_text, shown
 
 Column = NDArray[np.float64]
 
+LARGEST, MOST = 1024 * MIB, 1e100
+"""Bytes of a file, and the greatest figure: squares and sums of such figures are numbers too."""
 METRICS = ("round", "time", "visits", "bytes", "accuracy", "loss", "sparsity")
 # What may differ between two runs that are still seeds of the same comparison.
 _PRIVATE = {"seed", "out", "directory", "versions", "started", "command", "host"}
@@ -70,7 +73,7 @@ class Run:
             return {}
         try:
             found = {
-                name: {int(value): _count(count) for value, count in counts.items() if count}
+                name: {_value(value): _count(count) for value, count in counts.items() if count}
                 for name, counts in kept.items()
             }
         except (AttributeError, TypeError, ValueError):
@@ -85,9 +88,7 @@ class Run:
         value: Any = self.summary
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            return None
-        return float(value)
+        return float(value) if _is_figure(value) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +100,13 @@ class Group:
 
 
 def _note(row: dict[str, Any]) -> Note:
-    sites = row.get("sites")
+    sites, time = row.get("sites"), row.get("time")
     return Note(
-        time=_float(row.get("time")),
+        time=float(time) if _is_figure(time) else math.nan,
         text=str(row.get("text", "")),
         kind=str(row.get("kind", "decision")),
         name=str(row.get("name", "")),
-        sites=tuple(site for site in sites if isinstance(site, int)) if isinstance(sites, list) else (),
+        sites=tuple(site for site in sites if _is_whole(site)) if isinstance(sites, list) else (),
     )
 
 
@@ -115,9 +116,9 @@ def load_run(path: Path) -> Run:
         raise DataError(f"{path} is not a run directory; give the directory that `paceline run` wrote")
     settings = _read_object(path / "settings.json")
     algorithm, seed = settings.get("algorithm"), settings.get("seed")
-    if not isinstance(algorithm, str) or not isinstance(seed, int):
+    if not isinstance(algorithm, str) or not _is_whole(seed):
         raise DataError(
-            f"{path / 'settings.json'} must name an algorithm and a whole seed; got {algorithm!r}, {seed!r}"
+            f"{path / 'settings.json'} must name an algorithm and a whole seed; got {shown(algorithm)}, {shown(seed)}"
         )
     return Run(
         path=path,
@@ -187,47 +188,53 @@ def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path, most=LARGEST)
     except FileNotFoundError:
         raise DataError(f"{path} is missing; the run has not finished, or this is no run directory") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-
-
-def _parse_object(text: str, where: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where} is damaged: {error}") from error
-    if not isinstance(value, dict):
-        raise DataError(f"{where} must be a JSON object; got a {type(value).__name__}")
-    return value
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    return _parse_object(_read_text(path), str(path))
+    return parse_object(_read_text(path), str(path))
 
 
 def _read_metrics(path: Path) -> dict[str, Column]:
     rows = [
-        _parse_object(line, f"{path}, line {index},")
+        parse_object(line, f"{path}, line {index},")
         for index, line in enumerate(_read_text(path).splitlines(), start=1)
         if line.strip()
     ]
     try:
         columns = {key: np.array([_float(row.get(key)) for row in rows], float) for key in METRICS}
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{path} holds something that is no number: {error}") from error
+    except ValueError as error:
+        raise DataError(f"{path} holds something that is no number: {error}") from None
     if np.isnan(columns["time"]).any():
         raise DataError(f"{path}: every line needs a 'time'")
     return columns
 
 
+def _value(text: str) -> int:
+    if len(text) > 18:
+        raise ValueError(text)
+    return int(text)
+
+
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or value < 0:
+    if not _is_whole(value) or value < 0:
         raise ValueError(value)
     return value
 
 
 def _float(value: Any) -> float:
+    """A figure of a line; what was not measured is NaN."""
+    if value is not None and not _is_figure(value):
+        raise ValueError(f"{shown(value)}; wanted a number, or null")
     return math.nan if value is None else float(value)
+
+
+def _is_whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
+def _is_figure(value: Any) -> TypeGuard[float]:
+    """Whether a figure is a number that can be added up and drawn."""
+    return _is_whole(value) or (isinstance(value, float) and abs(value) <= MOST)

@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from paceline.errors import DataError
+from paceline.report.runs import MOST
 
 COLUMNS = ("site", "kind", "lane", "start", "end", "round", "bytes", "flops", "joules", "peer")
 KINDS = ("train", "send", "receive", "work", "wait")
@@ -147,12 +148,39 @@ def _open(path: Path) -> Any:
     missing = [name for name in COLUMNS if name not in data.schema.names]
     if missing:
         raise DataError(f"{path} lacks the columns {', '.join(missing)}; want {', '.join(COLUMNS)}")
+    for name in COLUMNS:
+        if not _SOUND.get(name, _number)(data.schema.field(name).type):
+            raise DataError(f"{path}: the column {name} is of type {data.schema.field(name).type}; write it again")
     return data
+
+
+def _number(kind: Any) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+
+def _word(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or (pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type)))
+
+
+_SOUND = dict.fromkeys(("site", "lane", "round", "peer"), pa.types.is_integer) | {"kind": _word}
+_FARTHEST = {"start": MOST, "end": MOST, "site": 100_000_000}
+"""Of times and sites, whose range is a chart's width or an array's length."""
+
+
+def _sound(path: Path, batch: Any) -> Any:
+    """The same rows, if all of them have a place and a finite time."""
+    for name in batch.schema.names:
+        far = _FARTHEST.get(name)
+        if batch[name].null_count or (far and not pc.all(pc.less(pc.abs(batch[name]), far)).as_py()):
+            raise DataError(f"{path} is damaged: {name} is empty, or no number that can be, in some of its rows")
+    return batch
 
 
 def _batches(path: Path, data: Any, columns: Sequence[str], where: Any = None) -> Iterator[Any]:
     try:
-        yield from data.to_batches(columns=list(columns), filter=where)
+        for batch in data.to_batches(columns=list(columns), filter=where):
+            if batch.num_rows:
+                yield _sound(path, batch)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} is damaged: {error}") from error
 

@@ -148,9 +148,10 @@ def remarks(groups: Sequence[Group]) -> list[str]:
     return [text for text in told if text]
 
 
-def _kinds(group: Group) -> set[object]:
+def _kinds(group: Group) -> set[bool]:
     """Whether its accuracies are personal, as far as it has any and its runs have said so."""
-    return {run.summary.get("personal") for run in group.runs if run.figure("accuracy") is not None}
+    said = [run.summary.get("personal") for run in group.runs if run.figure("accuracy") is not None]
+    return {one for one in said if isinstance(one, bool)}
 
 
 def comparison(groups: Sequence[Group]) -> str:

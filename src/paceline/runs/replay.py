@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paceline.config import apply
 from paceline.errors import DataError
 from paceline.ledger.weights import read_weights
+from paceline.reading import parse_object, read_text
 from paceline.references import refuse_untrusted
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import make_replay
@@ -44,15 +45,16 @@ class Replayed:
 
 def replay(directory: Path, *, trust: bool = False) -> Replayed:
     """Run again what was recorded in a directory, and compare; code that its settings name needs ``trust``."""
-    try:
-        kept = json.loads((directory / "settings.json").read_text(encoding="utf-8"))
-        summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise DataError(f"{directory} holds no finished run: {problem}") from None
+    kept, summary = (_kept(directory, name) for name in ("settings.json", "summary.json"))
     if not trust:
         refuse_untrusted(kept, str(directory))
     settings = replace(settings_from(kept), executor=ALONE)
-    run, hands = make_replay(settings, directory, Until(**summary["until"]))
+    until, seconds = summary.get("until"), summary.get("time")
+    if not isinstance(until, dict) or not isinstance(seconds, int | float):
+        raise DataError(
+            f"{directory / 'summary.json'} does not say until when the run went, and how long; run it again"
+        )
+    run, hands = make_replay(settings, directory, apply(Until(), until, "until."))
     drive([run], make_executor(ALONE))
     if run.failure is not None:
         raise run.failure
@@ -63,10 +65,18 @@ def replay(directory: Path, *, trust: bool = False) -> Replayed:
         equal=difference == 0.0 and not hands.strays,
         max_difference=difference,
         simulated_seconds=run.world.now(),
-        recorded_seconds=float(summary["time"]),
+        recorded_seconds=float(seconds),
         rounds=run.world.progress,
         acts_elsewhere=len(hands.strays),
     )
+
+
+def _kept(directory: Path, name: str) -> dict[str, Any]:
+    """What one of a finished run's files says."""
+    try:
+        return parse_object(read_text(directory / name), str(directory / name))
+    except FileNotFoundError:
+        raise DataError(f"{directory} holds no finished run: there is no {name}") from None
 
 
 def _difference(then: dict[str, Tensor], now: dict[str, Tensor]) -> float:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
 
 from paceline.algorithms.registry import ALGORITHMS, algorithm_named
-from paceline.config import Tree, apply, merge, parse_override
+from paceline.bounds import bounded, check_bounds
+from paceline.config import Tree, apply, checked, completed, merge, parse_override
 from paceline.data.partition import PARTITIONS
 from paceline.errors import SettingError, nearest
 from paceline.forms import written
+from paceline.reading import shown
 from paceline.references import announced
 from paceline.system import FleetSettings
 from paceline.system.listed import read_fleet
@@ -21,6 +23,8 @@ from paceline.worlds.hostile import ATTACKS
 A = TypeVar("A")
 _BETWEEN = re.compile(r",(?=[A-Za-z_][\w.]*=)")
 """Between two words of a variant: a comma before the next name, for values may have commas of their own."""
+DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?")
+MOST_CLIENTS = 10_000_000
 OWN = "own"
 """The rule for absence that an algorithm states itself."""
 
@@ -32,19 +36,16 @@ class ExecutorSettings:
     name: Literal["cohort", "reference"] = "cohort"
     device: str = "auto"
     """``auto`` takes a CUDA device if there is one; ``cpu``, ``cuda``, ``cuda:1``."""
-    cohort: int | None = None
+    cohort: int | None = bounded(None, least=1, most=1_000_000)
     """Most clients in one batched program; chosen by model and device when not given."""
-    threads: int | None = None
+    threads: int | None = bounded(None, least=1, most=4096)
     """CPU threads; when not given, the environment's PACELINE_THREADS, else all cores."""
     dtype: Literal["float32", "float64"] = "float32"
 
     def __post_init__(self) -> None:
-        for name in ("cohort", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SettingError(f"executor.{name} is {value}; it must be 1 or more")
-        if self.device.partition(":")[0] not in ("auto", "cpu", "cuda"):
-            raise SettingError(f"executor.device is {self.device!r}; wanted auto, cpu, cuda or cuda:NUMBER")
+        check_bounds(self, "executor.")
+        if not DEVICE.fullmatch(self.device):
+            raise SettingError(f"executor.device is {shown(self.device)}; wanted auto, cpu, cuda or cuda:NUMBER")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +61,10 @@ class Settings:
     """All randomness follows from it, for every algorithm alike."""
     dataset: str = "digits"
     """One of those that `paceline data` lists."""
-    clients: int = 100
+    clients: int = bounded(100, least=1, most=MOST_CLIENTS)
     partition: str = written("exdir:2,10", PARTITIONS)
     """How clients share the training samples; `paceline data partition` says how skewed a split is."""
-    public: float = 0.0
+    public: float = bounded(0.0, least=0, below=1)
     """Share of the training samples that the server holds itself, for methods that validate or distil there;
     the clients split the rest."""
     hostile: str = written("none", ATTACKS)
@@ -74,9 +75,9 @@ class Settings:
     personal: bool = False
     """Score on every client's own test samples (in its own proportions of labels) also where all share one model;
     personal models always are."""
-    every: int | None = None
+    every: int | None = bounded(None, least=1)
     """Evaluate after this many rounds."""
-    flush: int = 1024
+    flush: int = bounded(1024, least=1)
     """Client visits after which deferred learning is computed even if nobody asks; bounds memory."""
     absence: str = written(OWN, ABSENCES)
     """What becomes of devices that are away, or leave in the middle; ``own`` is each algorithm's own rule."""
@@ -84,12 +85,7 @@ class Settings:
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
 
     def __post_init__(self) -> None:
-        for name in ("clients", "every", "flush"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SettingError(f"{name} is {value}; it must be 1 or more")
-        if not 0 <= self.public < 1:
-            raise SettingError(f"public is {self.public}; wanted a share from 0 to below 1, such as 0.05")
+        check_bounds(self, inside=False)  # groups check themselves, and an algorithm when it is run
 
 
 SHORTCUTS = ("rounds", "local")
@@ -100,27 +96,24 @@ def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = 
     """The named algorithm with its defaults, then the file's settings, then the overrides, then the variant's.
 
     ``algorithm.NAME=VALUE`` speaks to whatever algorithm runs and ``psfl.width=8`` to that one alone, so that one
-    line can set up a comparison. A variant is written behind the name: ``fedbuff@buffer=5,local.lr=0.1``. The rounds
-    that an algorithm has by default are multiplied by ``lift``, unless it does something in proportion to them.
+    line can set up a comparison. What is said later wins, in whichever of these ways it is said, and what was said
+    before is checked all the same. A variant is written behind the name: ``fedbuff@buffer=5,local.lr=0.1``. The
+    rounds that an algorithm has by default are multiplied by ``lift``, unless it does something in proportion to
+    them.
 
     >>> make_settings("fedbuff@buffer=5", ["clients=20"]).algorithm.buffer
     5
     """
     name, _, variant = name.partition("@")
     named = algorithm_named(name)
-    tree: Tree = dict(file or {})
-    for text in (*overrides, *variant_overrides(named.make(), variant)):
-        tree = merge(tree, parse_override(text))
-    _check_words(tree, name)
-    own = {other: dict(tree.pop(other, {})) for other in _groups(tree)}
-    rules = {other: words.pop("absence") for other, words in own.items() if "absence" in words}
-    for other, words in own.items():  # also of those that do not run: a slip must not pass in silence
-        apply(algorithm_named(other).make(), words, f"{other}.")
-    if name in rules:  # a rule for one algorithm alone
-        tree = {**tree, "absence": rules[name]}
-    algorithm_tree = merge(_lifted(tree), own.get(name, {}))
-    base = Settings(name=name, variant=variant, every=named.every, public=named.public)
-    settings = apply(base, {key: value for key, value in tree.items() if key != "algorithm"})
+    base = Settings(name=name, algorithm=named.make(), variant=variant, every=named.every, public=named.public)
+    tree: Tree = {}
+    for words in (file or {}, *map(parse_override, (*overrides, *variant_overrides(base.algorithm, variant)))):
+        tree = merge(tree, _addressed(words, base))
+    algorithm_tree = tree.pop("algorithm", {})
+    for other in _groups(tree):  # also of those that do not run: a slip must not pass in silence
+        apply(algorithm_named(other).make(), tree.pop(other, {}), f"{other}.")
+    settings = apply(base, tree)
     if settings.fleet.file and "clients" not in tree:  # as many clients as devices are listed
         settings = replace(settings, clients=read_fleet(settings.fleet.file).size)
     algorithm = fitted(named.make(), settings.clients)
@@ -128,6 +121,24 @@ def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = 
     if "rounds" not in algorithm_tree and hasattr(algorithm, "rounds") and not own_pace:
         algorithm_tree = {**algorithm_tree, "rounds": lift * algorithm.rounds}
     return replace(settings, algorithm=apply(algorithm, algorithm_tree, f"{name}."))
+
+
+def _addressed(words: Tree, base: Settings) -> Tree:
+    """What one file or one --set says, checked, with all that is for the algorithm that runs under ``algorithm``."""
+    _check_words(words, base.name)
+    groups = {name: dict(words[name]) for name in _groups(words) if name in words}
+    rules = {name: group.pop("absence") for name, group in groups.items() if "absence" in group}
+    for name, group in groups.items():
+        groups[name] = completed(algorithm_named(name).make(), group)
+        checked(algorithm_named(name).make(), groups[name], f"{name}.")
+    run = {key: value for key, value in words.items() if key not in {*groups, *SHORTCUTS, "algorithm"}}
+    for part in (run, *({"absence": rule} for rule in rules.values())):
+        checked(base, part)
+    if base.name in rules:  # a rule for one algorithm alone
+        run["absence"] = rules[base.name]
+    own = merge(completed(base.algorithm, _lifted(words)), groups.pop(base.name, {}))
+    checked(base.algorithm, own, f"{base.name}.")
+    return {**run, **groups, **({"algorithm": own} if own else {})}
 
 
 def variant_overrides(algorithm: Any, variant: str) -> list[str]:
@@ -163,9 +174,11 @@ def fitted(algorithm: A, clients: int) -> A:
 def settings_from(kept: Mapping[str, Any]) -> Settings:
     """What a run was made of, from the words in its directory."""
     rest = {key: value for key, value in kept.items() if key not in ("algorithm", "options", "versions")}
-    name = str(kept["algorithm"])
+    name, options = kept.get("algorithm"), kept.get("options")
+    if not isinstance(name, str) or not isinstance(options, dict):
+        raise SettingError("the settings of a run must name its algorithm and have its options; these do not")
     group = name if name in ALGORITHMS else "algorithm"
-    return make_settings(name, (), {**rest, group: dict(kept["options"])})
+    return make_settings(name, (), {**rest, group: options})
 
 
 def _check_words(tree: Tree, name: str) -> None:
@@ -174,15 +187,15 @@ def _check_words(tree: Tree, name: str) -> None:
         if key not in known:
             options = {f.name for f in fields(algorithm_named(name).make())}  # type: ignore[arg-type]
             hint = f"did you mean '{name}.{key}'?" if key in options else nearest(key, known)
-            raise SettingError(f"unknown setting {key!r}; {hint}")
+            raise SettingError(f"unknown setting {shown(key)}; {hint}")
         if key in {*_groups(tree), "algorithm", "local"} and not isinstance(value, dict):
-            raise SettingError(f"{key} is a group of settings, not {value!r}; give {key}.NAME=VALUE")
+            raise SettingError(f"{key} is a group of settings, not {shown(value)}; give {key}.NAME=VALUE")
 
 
-def _lifted(tree: Tree) -> Tree:
-    """Move the shortcuts to where they belong."""
-    lifted: Tree = dict(tree.get("algorithm", {}))
+def _lifted(words: Tree) -> Tree:
+    """What is said of the algorithm without naming it; shortcuts among it where they belong."""
+    lifted: Tree = dict(words.get("algorithm", {}))
     for word in SHORTCUTS:
-        if word in tree:
-            lifted = merge(lifted, {word: tree.pop(word)})
+        if word in words:
+            lifted = merge(lifted, {word: words[word]})
     return lifted

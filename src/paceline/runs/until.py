@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.bounds import LONGEST, bounded, check_bounds
 from paceline.errors import SettingError, nearest
 from paceline.learn.job import Score
+from paceline.reading import plain_number, shown
 
 WORDS = ("accuracy", "loss", "time", "visits")
 
@@ -17,12 +19,12 @@ WORDS = ("accuracy", "loss", "time", "visits")
 class Until:
     """Stop as soon as any of these is reached; what is None is not asked."""
 
-    accuracy: float | None = None
-    loss: float | None = None
-    time: float | None = None
-    visits: float | None = None
+    accuracy: float | None = bounded(None, above=0, most=1)
+    loss: float | None = bounded(None, above=0)
+    time: float | None = bounded(None, above=0, most=LONGEST)
+    visits: float | None = bounded(None, least=1, most=1e15)
     """Client visits."""
-    over: int = 1
+    over: int = bounded(1, least=1)
     """The last so many scores, whose mean must be good enough: one alone may be so by chance."""
 
     @classmethod
@@ -32,16 +34,16 @@ class Until:
         for text in texts:
             word, _, number = text.partition("=")
             if word not in WORDS:
-                raise SettingError(f"--until {text!r}: {nearest(word, WORDS)}")
+                raise SettingError(f"--until {shown(text)}: {nearest(word, WORDS)}")
             try:
-                found[word] = float(number)
+                found[word] = plain_number(number)
             except ValueError:
-                raise SettingError(f"--until {text!r}: wanted a number after the =, such as {word}=0.9") from None
-            if not 0 < found[word] < math.inf:
-                raise SettingError(f"--until {text!r}: wanted a number above 0")
-        if found.get("accuracy", 0.5) > 1:
-            raise SettingError(f"--until accuracy={found['accuracy']:g}: accuracy is a share between 0 and 1")
-        return cls(**found)
+                raise SettingError(
+                    f"--until {shown(text)}: wanted a number after the =, such as {word}=0.9"
+                ) from None
+        until = cls(**found)
+        check_bounds(until, "--until ")
+        return until
 
     @property
     def learned(self) -> bool:

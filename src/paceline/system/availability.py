@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol
 from paceline.errors import SettingError
 from paceline.forms import ABOVE_ZERO, FILE, Form, Forms
 from paceline.seeds import address, mix, stream, uniform
-from paceline.system.cost import above_zero, share
-from paceline.system.hours import Schedule
+from paceline.system.cost import LONGEST, share
+from paceline.system.hours import Schedule, require_period
 from paceline.system.laws import LAW, Constant, Law
 from paceline.system.tables import read_table
 
@@ -174,7 +174,7 @@ class Windows:
     @classmethod
     def duty(cls, period: float, online: float, *, seed: int) -> Windows:
         """Make windows of the share ``online`` of every period, from a phase drawn for each device."""
-        above_zero(period, "the period of a duty cycle")
+        require_period(period)
         if not 0 < online < 1:
             raise SettingError(f"a duty cycle online for the share {online:g}; wanted it between 0 and 1")
         return cls([Schedule([(0.0, period * online)], period)], seed=seed, phases=period)
@@ -182,9 +182,11 @@ class Windows:
     @classmethod
     def read(cls, path: str | Path, *, seed: int, period: float | None = None) -> Windows:
         """Read intervals from a CSV file with columns ``device,start,end``; devices as in ``MeasuredTimes``."""
+        if period is not None:
+            require_period(period)
         intervals: dict[str, list[tuple[float, float]]] = {}
         for row in read_table(path, ("device", "start", "end")):
-            start, end = row.number("start"), row.number("end")
+            start, end = row.number("start", most=LONGEST), row.number("end", most=LONGEST)
             if end <= start:
                 raise row.wrong(f"the interval from {start:g} to {end:g} is empty")
             intervals.setdefault(row.text("device"), []).append((start, end))

@@ -10,7 +10,7 @@ from typing import Protocol
 from paceline.errors import CostError, SettingError
 from paceline.forms import FILE, Form, Forms
 from paceline.seeds import address, mix, normal
-from paceline.system.cost import Cost, at_least_zero, power
+from paceline.system.cost import LONGEST, Cost, above_zero, at_least_zero, power
 from paceline.system.laws import LAW, LAWS, Law, parse_law
 from paceline.system.tables import read_table
 
@@ -40,7 +40,7 @@ class Jitter:
     floor: float
 
     def __post_init__(self) -> None:
-        at_least_zero(self.spread, "jitter")
+        at_least_zero(self.spread, "jitter", 100)
         if not 0 < self.floor <= 1:
             raise SettingError(f"the floor of the jitter is {self.floor!r}; wanted a share of t_n in (0, 1]")
 
@@ -67,6 +67,7 @@ class LawTimes:
         watts: float | None = None,
     ) -> None:
         self.law = parse_law(law) if isinstance(law, str) else law
+        above_zero(self.law.mean, "the mean of the law of fleet.times", LONGEST)
         self._key = address(seed, "system", "mean time")
         self._jitter = Jitter(address(seed, "system", "jitter"), jitter, floor)
         self._watts = power(watts, "watts")
@@ -130,7 +131,7 @@ class MeasuredTimes:
     ) -> None:
         rows: dict[str, list[float]] = {}
         for row in read_table(path, ("device", "seconds")):
-            rows.setdefault(row.text("device"), []).append(row.number("seconds", positive=True))
+            rows.setdefault(row.text("device"), []).append(row.number("seconds", positive=True, most=LONGEST))
         self._times = list(rows.values())
         self._means = [math.fsum(times) / len(times) for times in self._times]
         self._bootstrap = bootstrap

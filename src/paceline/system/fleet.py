@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from paceline.bounds import bounded, check_bounds
 from paceline.errors import SettingError
 from paceline.forms import written
 from paceline.system.availability import AVAILABILITIES, Availability, parse_availability
 from paceline.system.compute import TIMES, Compute, parse_times
-from paceline.system.cost import Cost
+from paceline.system.cost import LEAST, LONGEST, MOST, STRONGEST, Cost
 from paceline.system.failures import FAILURES, Failures, parse_failures
 from paceline.system.links import LINKS, LinkPower, Links, RateLinks, TraceLinks, parse_links
 from paceline.system.listed import DelayedLinks, FleetFile, read_fleet
@@ -48,28 +49,28 @@ class FleetSettings:
     what it says goes before the other settings. ``FILE,repeat`` where it has fewer devices than there are clients."""
     times: str = written("discrete", TIMES)
     """How long devices train."""
-    jitter: float = 0.2
+    jitter: float = bounded(0.2, least=0, most=100)
     """Spread of a visit's time around the device's mean, as a share of it; measured times take none."""
     links: str = written("free", LINKS)
     """How long models travel between a device and a server, or between devices."""
-    latency: float = 0.0
+    latency: float = bounded(0.0, least=0, most=LONGEST)
     """Seconds before the first byte of a transfer, for all links but free ones."""
-    watts: float | None = None
+    watts: float | None = bounded(None, least=0, most=STRONGEST)
     """Power of a device while it computes."""
-    link_watts: float | None = None
+    link_watts: float | None = bounded(None, least=0, most=STRONGEST)
     """Power of a device while it sends, and while it receives unless ``receive_watts`` is given."""
-    receive_watts: float | None = None
+    receive_watts: float | None = bounded(None, least=0, most=STRONGEST)
     """Power of a device while it receives."""
     availability: str = written("always", AVAILABILITIES)
     """When devices are there; several of these are joined by ``+``."""
     server: str = written("free", SERVERS)
     """How long server work takes, such as aggregating or distilling."""
-    server_watts: float | None = None
+    server_watts: float | None = bounded(None, least=0, most=STRONGEST)
     """Power of a server while it works."""
-    server_mbps: float | None = None
+    server_mbps: float | None = bounded(None, least=LEAST, most=MOST)
     """Byte rate of a server in Mbit/s, up and down, for rate and trace links; unlimited unless given. With
     ``sharing`` it is that of all its transfers with devices together, else of each."""
-    server_link_watts: float | None = None
+    server_link_watts: float | None = bounded(None, least=0, most=STRONGEST)
     """Power of a server's end of a link; 0 unless given, where ``link_watts`` is."""
     sharing: str = written("none", SHARINGS)
     """What a server's transfers with devices share, which needs ``rate:`` or ``trace:`` links. Of a radio cell,
@@ -79,6 +80,9 @@ class FleetSettings:
     failures: str = written("none", FAILURES)
     """Servers, and links between servers, that fail for good; several of these are joined by ``+``."""
 
+    def __post_init__(self) -> None:
+        check_bounds(self, "fleet.")
+
 
 def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
     """The fleet that these settings describe; impossible settings are an error here, before any work starts."""
@@ -87,13 +91,16 @@ def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
     if listed is not None:
         listed.check(size)
     links = _links(settings, listed, power, seed)
+    # What a file says goes before the settings; they are read all the same, for a slip must not pass in silence.
+    times = parse_times(settings.times, seed=seed, jitter=settings.jitter, watts=settings.watts)
+    availability = parse_availability(settings.availability, seed=seed, size=size)
     compute = listed and listed.compute(seed=seed, jitter=settings.jitter, watts=settings.watts)
     presence = listed and listed.presence(seed=seed, clients=size)
     return Fleet(
         size=size,
-        compute=compute or parse_times(settings.times, seed=seed, jitter=settings.jitter, watts=settings.watts),
+        compute=compute or times,
         links=links,
-        availability=presence or parse_availability(settings.availability, seed=seed, size=size),
+        availability=presence or availability,
         server=parse_server(settings.server, watts=settings.server_watts),
         network=_network(settings, links, power, seed),
         failures=parse_failures(settings.failures, seed=seed),
@@ -103,14 +110,12 @@ def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
 def _links(settings: FleetSettings, listed: FleetFile | None, power: LinkPower, seed: int) -> Links:
     """The links as the file lists them, or as the settings say; a listed latency comes on top of either."""
     up, down = (listed.law("up_mbps"), listed.law("down_mbps")) if listed is not None else (None, None)
-    links: Links
+    links: Links = parse_links(
+        settings.links, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
+    )
     if up is not None and down is not None:
         links = RateLinks(
             up=up, down=down, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
-        )
-    else:
-        links = parse_links(
-            settings.links, seed=seed, latency=settings.latency, power=power, server_mbps=settings.server_mbps
         )
     latency = listed.law("latency") if listed is not None else None
     return links if latency is None else DelayedLinks(links, latency)

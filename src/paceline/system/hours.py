@@ -7,6 +7,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from paceline.errors import SettingError
+from paceline.system.cost import BRIEFEST, LONGEST
+
+
+def require_period(period: float) -> float:
+    """This period, if a clock can tell its laps apart; otherwise ``SettingError``."""
+    if not BRIEFEST <= period <= LONGEST:
+        raise SettingError(f"the period is {period:g} s; wanted seconds above 0 ({BRIEFEST:g} to {LONGEST:g})")
+    return period
 
 
 class Schedule:

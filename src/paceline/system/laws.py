@@ -12,11 +12,13 @@ from statistics import NormalDist
 from typing import Protocol
 
 from paceline.errors import SettingError
-from paceline.forms import Form, Forms, Kind
+from paceline.forms import NUMBER, Form, Forms, Kind
 from paceline.seeds import uniform
-from paceline.system.cost import above_zero
+from paceline.system.cost import MOST, above_zero
 
 _STANDARD = NormalDist()
+WIDEST = 20.0
+"""The greatest sigma of a lognormal law: its draws then differ by a factor of 10^140, which is still a number."""
 
 
 class Law(Protocol):
@@ -66,8 +68,8 @@ class Uniform:
     high: float = 4.5
 
     def __post_init__(self) -> None:
-        if not 0 <= self.low < self.high < math.inf:
-            raise SettingError(f"uniform from {self.low:g} to {self.high:g}; wanted 0 <= low < high")
+        if not 0 <= self.low < self.high <= MOST:
+            raise SettingError(f"uniform from {self.low:g} to {self.high:g}; wanted 0 <= low < high <= {MOST:g}")
 
     @property
     def mean(self) -> float:
@@ -177,7 +179,7 @@ class LogNormal:
 
     def __post_init__(self) -> None:
         above_zero(self.median, "the median of a lognormal law")
-        above_zero(self.sigma, "the sigma of a lognormal law")
+        above_zero(self.sigma, "the sigma of a lognormal law", WIDEST)
 
     @property
     def mean(self) -> float:
@@ -198,7 +200,7 @@ def _gaussian(centre: float = 2.5, sigma: float = 1.0, floor: float | None = Non
     return Gaussian(centre, sigma, centre / 50 if floor is None else floor)
 
 
-VALUES = Kind("numbers with commas between", lambda text: tuple(map(float, text.split(","))), ".*")
+VALUES = Kind("numbers with commas between", lambda text: tuple(map(NUMBER.read, text.split(","))), ".*")
 
 LAWS: Forms[Law] = Forms(
     "a law",
@@ -227,7 +229,7 @@ def parse_law(text: str, setting: str = "a law") -> Law:
     """A law from words such as ``discrete``, ``uniform:0.5,4.5``, ``lognormal,5e9,0.5`` or a bare number."""
     word, *rest = (part.strip() for part in text.replace(":", ",", 1).split(","))
     if not rest and _is_number(word):
-        return Constant(float(word))
+        return Constant(NUMBER.read(word))
     return LAWS.parse(f"{word}:{','.join(rest)}" if rest else word, setting)
 
 
@@ -239,7 +241,7 @@ LAW_BEFORE_SLASH = replace(LAW, pattern="[^/]+")
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        NUMBER.read(text)
     except ValueError:
         return False
     return True

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paceline.errors import CostError, SettingError
-from paceline.forms import FILE, FINITE, NUMERAL, Form, Forms, Kind
+from paceline.forms import FILE, FINITE, NUMBER, NUMERAL, Form, Forms, Kind
 from paceline.seeds import address, mix
-from paceline.system.cost import FREE, Cost, above_zero, at_least_zero, power
+from paceline.system.cost import FREE, LONGEST, Cost, above_zero, at_least_zero, power
 from paceline.system.laws import LAW_BEFORE_COMMA, LAW_BEFORE_SLASH, Constant, Law
 from paceline.system.traces import BYTES_PER_MBIT, Recording, Trace, read_traces, seconds_between
 
@@ -79,7 +79,7 @@ class RateLinks:
         self._down = Constant(down) if isinstance(down, float | int) else down
         self._up_key = address(seed, "system", "up")
         self._down_key = address(seed, "system", "down")
-        self._latency = at_least_zero(latency, "latency")
+        self._latency = at_least_zero(latency, "latency", LONGEST)
         self._power = power
         self._server = math.inf if server_mbps is None else above_zero(server_mbps, "server_mbps")
 
@@ -124,7 +124,7 @@ class TraceLinks:
             raise SettingError("trace links without a trace; give at least one (up, down) pair")
         self._recordings = tuple(recordings)
         self._key = address(seed, "system", "trace")
-        self._latency = at_least_zero(latency, "latency")
+        self._latency = at_least_zero(latency, "latency", LONGEST)
         self._power = power
         self._server = None if server_mbps is None else _steady(server_mbps)
 
@@ -178,9 +178,9 @@ class SecondsLinks:
     __slots__ = ("_down", "_latency", "_power", "_up")
 
     def __init__(self, *, up: float, down: float, latency: float = 0.0, power: LinkPower = _NO_POWER) -> None:
-        self._up = at_least_zero(up, "the seconds upward")
-        self._down = at_least_zero(down, "the seconds downward")
-        self._latency = at_least_zero(latency, "latency")
+        self._up = at_least_zero(up, "the seconds upward", LONGEST)
+        self._down = at_least_zero(down, "the seconds downward", LONGEST)
+        self._latency = at_least_zero(latency, "latency", LONGEST)
         self._power = power
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
@@ -218,7 +218,7 @@ def _pair(recording: Recording, upward: str) -> tuple[Trace | None, Trace | None
         return recording.up, recording.down
     if upward == "same":
         return recording.up or recording.down, recording.down or recording.up
-    return _steady(float(upward)), recording.down
+    return _steady(NUMBER.read(upward)), recording.down
 
 
 def _traces(file: str, up: str = "", **given: Any) -> TraceLinks:

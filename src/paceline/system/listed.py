@@ -16,12 +16,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from paceline.config import parse_toml
 from paceline.errors import CostError, DataError, SettingError, nearest
+from paceline.reading import expanded, read_text, shown
 from paceline.references import announced, load_announced
 from paceline.seeds import address
 from paceline.system.availability import AlwaysOn, Availability, Leave, parse_availability
 from paceline.system.compute import Jitter
-from paceline.system.cost import Cost
+from paceline.system.cost import LONGEST, STRONGEST, Cost, is_figure, wanted
+from paceline.system.cost import MOST as GREATEST
 from paceline.system.links import Links
 from paceline.system.tables import Row, read_table
 
@@ -208,17 +211,24 @@ def _cells(row: Row) -> dict[str, Any]:
     for column in row.columns:
         if column not in COLUMNS:
             raise row.wrong(f"there is no column {column!r}; {nearest(column, COLUMNS)}")
-    found: dict[str, Any] = {name: row.number(name, positive=name in ABOVE_ZERO) for name in NUMBERS if name in row}
+    found: dict[str, Any] = {
+        name: row.number(name, positive=name in ABOVE_ZERO, most=_most(name)) for name in NUMBERS if name in row
+    }
     return found | {name: row.text(name) for name in ("device", "availability") if name in row}
 
 
+def _most(column: str) -> float:
+    """The greatest number that a column may hold."""
+    return {"seconds": LONGEST, "latency": LONGEST, "watts": STRONGEST}.get(column, GREATEST)
+
+
 def _from_toml(path: str) -> list[dict[str, Any]]:
-    file = Path(path).expanduser()
+    file = expanded(path)
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8")).get("device")
+        tables = parse_toml(read_text(file), str(file), DataError).get("device")
     except FileNotFoundError:
         raise DataError(f"there is no file {file}; give the path of a fleet in CSV or TOML") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
+    except tomllib.TOMLDecodeError as wrong:
         raise DataError(f"{file} cannot be read as TOML: {wrong}") from wrong
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise DataError(f"{file} has no devices; wanted one [[device]] table for each, or for `count` devices alike")
@@ -240,15 +250,15 @@ def _table(file: Path, number: int, table: dict[str, Any]) -> tuple[int, dict[st
     where = f"{file}, device table {number}"
     count = table.get("count", 1)
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise DataError(f"{where}: count is {count!r}; wanted a whole number of at least 1")
+        raise DataError(f"{where}: count is {shown(count)}; wanted a whole number of at least 1")
     cells = {key: value for key, value in table.items() if key not in ("count", "device")}
     for key, value in cells.items():
         if key not in COLUMNS:
-            raise DataError(f"{where}: there is no key {key!r}; {nearest(key, (*COLUMNS, 'count'))}")
+            raise DataError(f"{where}: there is no key {shown(key)}; {nearest(key, (*COLUMNS, 'count'))}")
         if key in NUMBERS:
-            number_like = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            if not number_like or value < 0 or (value == 0 and key in ABOVE_ZERO):
-                wanted = "above 0" if key in ABOVE_ZERO else "of at least 0"
-                raise DataError(f"{where}: {key} is {value!r}; wanted a finite number {wanted}")
+            number_like = isinstance(value, int | float) and not isinstance(value, bool)
+            zero, most = key not in ABOVE_ZERO, _most(key)
+            if not number_like or not (is_figure(value, most) or (zero and value == 0)):
+                raise DataError(f"{where}: {key} is {shown(value)}; wanted {wanted(most, zero=zero)}")
             cells[key] = float(value)
     return count, cells

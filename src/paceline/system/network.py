@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from paceline.errors import SettingError
 from paceline.forms import COUNT, Form, Forms
 from paceline.seeds import address, mix
-from paceline.system.cost import above_zero, at_least_zero
+from paceline.system.cost import LONGEST, above_zero, at_least_zero
 from paceline.system.laws import LAW, LAW_BEFORE_COMMA, LAW_BEFORE_SLASH, Constant, Law, LogNormal
 from paceline.system.links import LinkPower, Links, RateLinks, TraceLinks
 from paceline.system.traces import BYTES_PER_MBIT, Trace
@@ -171,7 +171,7 @@ class Network:
         self._backbone = backbone
         self._node_key = address(seed, "system", "backbone", "node")
         self._link_key = address(seed, "system", "backbone", "link")
-        self._latency = at_least_zero(latency, "latency")
+        self._latency = at_least_zero(latency, "latency", LONGEST)
         self._power = power or LinkPower()
         self._server = math.inf if server_mbps is None else above_zero(server_mbps, "server_mbps") * BYTES_PER_MBIT
 

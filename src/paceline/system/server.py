@@ -7,7 +7,7 @@ from typing import Protocol
 
 from paceline.errors import CostError, SettingError
 from paceline.forms import Form, Forms
-from paceline.system.cost import FREE, Cost, above_zero, power
+from paceline.system.cost import FREE, LONGEST, Cost, above_zero, power
 
 
 class ServerCosts(Protocol):
@@ -45,7 +45,7 @@ class ConstantServer:
     __slots__ = ("_cost",)
 
     def __init__(self, seconds: float, *, watts: float | None = None) -> None:
-        above_zero(seconds, "the seconds of a server job")
+        above_zero(seconds, "the seconds of a server job", LONGEST)
         self._cost = Cost(seconds, seconds * power(watts, "server_watts"))
 
     def work(self, flops: float) -> Cost:

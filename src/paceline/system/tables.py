@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import csv
-import math
+import io
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 from paceline.errors import DataError, nearest
+from paceline.reading import MIB, expanded, plain_number, read_text, shown
+from paceline.system.cost import MOST, is_figure, wanted
+
+LARGEST = 512 * MIB
+"""Bytes of a table: ten million devices, or months of a link, recorded every second."""
 
 
 class Row:
@@ -35,15 +41,15 @@ class Row:
             raise self.wrong(f"{column} is empty")
         return cell
 
-    def number(self, column: str, *, positive: bool = False) -> float:
-        """The cell as a finite number of at least 0, or above 0."""
+    def number(self, column: str, *, positive: bool = False, most: float = MOST) -> float:
+        """The cell as a number of at least 0, or above 0, that can be added up with others like it."""
         cell = self.text(column)
         try:
-            value = float(cell)
+            value = plain_number(cell)
         except ValueError:
-            raise self.wrong(f"{column} is {cell!r}; wanted a number") from None
-        if not math.isfinite(value) or value < 0 or (positive and value == 0):
-            raise self.wrong(f"{column} is {cell}; wanted a finite number {'above 0' if positive else '>= 0'}")
+            raise self.wrong(f"{column} is {shown(cell)}; wanted a number") from None
+        if not is_figure(value, most) and (positive or value != 0):
+            raise self.wrong(f"{column} is {value:g}; wanted {wanted(most, zero=not positive)}")
         return value
 
     def wrong(self, complaint: str) -> DataError:
@@ -53,25 +59,38 @@ class Row:
 
 def read_table(path: str | Path, columns: Collection[str]) -> Iterator[Row]:
     """The rows of a CSV file that must have these columns and at least one row."""
-    file = Path(path).expanduser()
+    file = expanded(path)
+    empty = True
     try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            reader = csv.DictReader(lines, skipinitialspace=True)
-            _check_header(file, reader.fieldnames or (), columns)
-            for cells in reader:
-                yield Row(file, reader.line_num, cells)
-            if reader.line_num < 2:
-                raise DataError(f"{file} has a header and no rows; it must hold at least one")
+        reader = csv.DictReader(io.StringIO(read_text(file, most=LARGEST), newline=""), skipinitialspace=True)
+        _check_header(file, reader.fieldnames or (), columns)
+        for cells in reader:
+            empty = False
+            yield _row(file, reader.line_num, cells)
     except FileNotFoundError:
         raise DataError(f"there is no file {file}; give the path of a CSV file") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as wrong:
+    except csv.Error as wrong:
         raise DataError(f"{file} cannot be read as CSV: {wrong}") from wrong
+    if empty:
+        raise DataError(f"{file} has a header and no rows; it must hold at least one")
+
+
+def _row(file: Path, line: int, cells: dict[str, Any]) -> Row:
+    row = Row(file, line, cells)
+    if None in cells:  # where csv puts what is beyond the header
+        raise row.wrong(f"it has more cells than the header, such as {shown(cells[None][0])}")  # type: ignore[index]
+    if any("\0" in cell for cell in cells.values() if cell):
+        raise row.wrong("it holds a zero byte, so it is no text")
+    return row
 
 
 def _check_header(file: Path, header: Collection[str], columns: Collection[str]) -> None:
+    twice = [column for column in set(header) if list(header).count(column) > 1]
+    if twice:
+        raise DataError(f"{file}, row 1: the column {shown(twice[0])} is there twice; leave one out")
     for column in columns:
         if column not in header:
-            found = ", ".join(header) or "nothing"
+            found = ", ".join(header)[:200] or "nothing"
             raise DataError(
                 f"{file}, row 1: no column {column!r}; the header must name "
                 f"{', '.join(columns)} and has {found} ({nearest(column, header)})"

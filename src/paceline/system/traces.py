@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paceline.errors import CostError, DataError
+from paceline.system.cost import BRIEFEST
 from paceline.system.tables import Row, read_table
 
 BYTES_PER_MBIT = 125_000.0
 _PATIENCE = 10_000
 """Segments without a byte after which a transfer between two traces is called stuck."""
+_LONGEST = 10_000_000
+"""Segments in all after which it is called so too: it moves bytes, but hardly any."""
 
 
 class Trace:
@@ -31,6 +34,8 @@ class Trace:
         self.total = self._bytes[-1]
         if not self.total > 0:
             raise DataError("a trace that never moves a byte; leave it out")
+        if min(seconds) < BRIEFEST:
+            raise DataError(f"a trace with a segment of {min(seconds):g} s; wanted {BRIEFEST:g} s or more each")
 
     @property
     def mean_mbps(self) -> float:
@@ -75,8 +80,9 @@ def seconds_between(sender: Trace, out_at: float, receiver: Trace, in_at: float,
     out, into = sender.walk(out_at), receiver.walk(in_at)
     out_rate, out_for = next(out)
     in_rate, in_for = next(into)
-    silent = 0
-    while silent < _PATIENCE:
+    silent = segments = 0
+    while silent < _PATIENCE and segments < _LONGEST:
+        segments += 1
         step, rate = min(out_for, in_for), min(out_rate, in_rate)
         silent = 0 if rate else silent + 1
         if rate * step >= left:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -12,12 +11,17 @@ import numpy as np
 
 from paceline.errors import SettingError, nearest
 from paceline.forms import DIGITS, Form, Forms, Kind, bounded
+from paceline.reading import expanded, shown
 from paceline.seeds import stream
 from paceline.topology.files import read_graph
-from paceline.topology.graphs import MOST, Graph
+from paceline.topology.graphs import MOST, MOST_LINKS, Graph
 
-TRIES = 1000
-"""Random graphs drawn before it is said that a connected one is too unlikely."""
+TRIES, DRAWS = 1000, 1_000_000_000
+"""Random graphs, and links of them, drawn before it is said that a connected one is too unlikely."""
+SMALL = 10
+"""Nodes of a regular graph that is drawn at once, however dense it is."""
+HARDEST = 5_000_000
+"""Of a regular graph, its nodes times the square of their degree: what it takes to draw one grows so."""
 
 
 def parse_graph(word: str, *, seed: int = 0, connected: bool = True) -> Graph:
@@ -28,7 +32,7 @@ def parse_graph(word: str, *, seed: int = 0, connected: bool = True) -> Graph:
     name, colon, parameters = (part.strip() for part in word.partition(":"))
     if colon and name in GRAPHS.names:
         graph = GRAPHS.parse(f"{name}:{parameters}", seed=seed)
-    elif Path(word).expanduser().is_file():
+    elif _is_there(word):
         graph = read_graph(word)
     else:
         raise SettingError(_neither(word, name))
@@ -41,9 +45,16 @@ def _neither(word: str, name: str) -> str:
         hint = f" (of what size? as in {GRAPHS.example(name)})"
     examples = ", ".join(map(GRAPHS.example, GRAPHS.names))
     return (
-        f"{word!r} is neither a graph nor a file that is there{hint}; wanted a GraphML or edge-list file, or one of"
-        f" {examples}"
+        f"{shown(word)} is neither a graph nor a file that is there{hint}; wanted a GraphML or edge-list file, or one"
+        f" of {examples}"
     )
+
+
+def _is_there(word: str) -> bool:
+    try:
+        return expanded(word).is_file()
+    except (OSError, ValueError):  # no file can be called so
+        return False
 
 
 def _complete(nodes: int) -> Graph:
@@ -76,6 +87,8 @@ def _torus(rows: int, columns: int) -> Graph:
 def _barbell(clique: int, path: int) -> Graph:
     if clique < 2 or 2 * clique + path > MOST:
         raise SettingError(f"barbell:{clique},{path}: wanted cliques of 2 or more and at most {MOST} nodes in all")
+    if clique * (clique - 1) > MOST_LINKS:
+        raise SettingError(f"barbell:{clique},{path}: wanted at most {MOST_LINKS:,} links")
     return _plain(nx.barbell_graph(clique, path))
 
 
@@ -88,15 +101,18 @@ def random_graph(nodes: int, p: float, seed: int, *, edges: int | None = None) -
     """A connected Erdős–Rényi graph; with ``edges``, one that has exactly so many."""
     i, j = np.triu_indices(nodes, 1)
     draws = stream(seed, "topology", "random", nodes)
-    for _ in range(TRIES):
+    tries = min(TRIES, max(10, DRAWS // max(1, len(i))))
+    for _ in range(tries):
         there = draws.random(len(i)) < p
         if edges is not None and there.sum() != edges:
             continue
+        if there.sum() > MOST_LINKS:
+            raise SettingError(f"random:{nodes},{p:g} has more than {MOST_LINKS:,} links; give fewer nodes or links")
         graph = Graph(nodes, tuple(zip(i[there].tolist(), j[there].tolist(), strict=True)))
         if graph.connected:
             return graph
     raise SettingError(
-        f"random:{nodes},{p:g}: none of {TRIES} draws was {'connected' if edges is None else 'fit'};"
+        f"random:{nodes},{p:g}: none of {tries} draws was {'connected' if edges is None else 'fit'};"
         " raise the probability"
     )
 
@@ -106,12 +122,24 @@ def _regular(nodes: int, degree: int, *, seed: int) -> Graph:
         raise SettingError(
             f"regular:{nodes},{degree}: wanted a degree below {nodes}, and an even product of nodes and degree"
         )
+    if nodes * degree**2 > HARDEST:
+        raise SettingError(f"regular:{nodes},{degree} takes too long to draw; give fewer links, or complete:{nodes}")
     draws = stream(seed, "topology", "regular", nodes, degree)
-    return _connected_draw(f"regular:{nodes},{degree}", draws, nx.random_regular_graph, degree, nodes)
+    word = f"regular:{nodes},{degree}"
+    if nodes <= SMALL or degree <= 0.8 * nodes:
+        return _connected_draw(word, draws, nx.random_regular_graph, degree, nodes)
+    # What is left out is drawn instead: networkx seldom gets a dense one right, and tries for ever.
+    return _connected_draw(word, draws, _dense_regular, degree, nodes)
+
+
+def _dense_regular(degree: int, nodes: int, *, seed: np.random.Generator) -> Any:
+    return nx.complement(nx.random_regular_graph(nodes - 1 - degree, nodes, seed=seed))
 
 
 def _smallworld(nodes: int, neighbours: int, p: float, *, seed: int) -> Graph:
     word = f"smallworld:{nodes},{neighbours},{p:g}"
+    if nodes * neighbours > 2 * MOST_LINKS:
+        raise SettingError(f"{word}: wanted at most {MOST_LINKS:,} links")
     if not 2 <= neighbours <= nodes:
         raise SettingError(f"{word}: wanted 2 to {nodes} neighbours")
     draws = stream(seed, "topology", "smallworld", nodes, neighbours)
@@ -131,14 +159,14 @@ def _plain(graph: Any) -> Graph:
     return Graph.of(graph.number_of_nodes(), graph.edges())
 
 
-_DIGITS = replace(DIGITS, pattern=r"\s*\d{1,9}\s*")
+_DIGITS = replace(DIGITS, pattern=r"\s*[0-9]{1,9}\s*")
 
 
 def _least(count: int, most: int = MOST) -> Kind:
     return bounded(_DIGITS, f"a whole number from {count} to {most}", lambda value: count <= value <= most)
 
 
-_SHARE = Kind("a probability from 0 to 1", float, r"\s*\d*\.?\d+(?:[eE]-?\d+)?\s*")
+_SHARE = Kind("a probability from 0 to 1", float, r"\s*[0-9]*\.?[0-9]+(?:[eE]-?[0-9]+)?\s*")
 _KINDS = {
     "NODES": _least(1),
     "ROWS": _DIGITS,

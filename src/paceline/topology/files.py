@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 import networkx as nx
 
 from paceline.errors import DataError
+from paceline.reading import expanded, read_text
 from paceline.topology.graphs import MOST, Graph
 
 LARGEST = 50_000_000
@@ -21,13 +21,11 @@ def read_graph(path: str | Path) -> Graph:
     An edge list has two names a line, separated by blanks, tabs or a comma; what follows them, and lines that begin
     with #, are not read. Nodes are numbered in the order of their names, by value where all names are whole numbers.
     """
-    file = Path(path).expanduser()
+    file = expanded(path)
     try:
-        if file.stat().st_size > LARGEST:
-            raise DataError(f"{file} has more than {LARGEST:,} bytes; wanted a graph of at most {MOST} nodes")
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise DataError(f"{file} cannot be read as a graph: {wrong}") from wrong
+        text = read_text(file, most=LARGEST)
+    except FileNotFoundError:
+        raise DataError(f"there is no file {file}; give the path of a GraphML or edge-list file") from None
     is_xml = text.lstrip().startswith("<")
     names, pairs = _graphml(file, text) if is_xml else _edge_list(file, text)
     if not names:
@@ -50,7 +48,7 @@ def _by_value(name: str) -> tuple[int, str]:
 def _graphml(file: Path, text: str) -> tuple[set[str], list[tuple[str, str]]]:
     try:
         graph: Any = nx.parse_graphml(text, node_type=str)
-    except (ParseError, nx.NetworkXError, KeyError, ValueError, TypeError, AttributeError, StopIteration) as wrong:
+    except Exception as wrong:  # a damaged one can fail in any way, inside of networkx
         raise DataError(f"{file} is no GraphML that can be read: {wrong or type(wrong).__name__}") from wrong
     return {str(node) for node in graph}, [(str(a), str(b)) for a, b in graph.edges()]
 

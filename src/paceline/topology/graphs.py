@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import networkx as nx
@@ -18,6 +19,7 @@ Array = NDArray[np.float64]
 
 MOST = 5000
 """Nodes beyond which the dense matrices of this room would take hundreds of megabytes each."""
+MOST_LINKS = 500_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,12 @@ class Graph:
     @staticmethod
     def of(nodes: int, pairs: Iterable[tuple[int, int]], names: tuple[str, ...] = ()) -> Graph:
         """A graph from pairs in any order; loops and repetitions are dropped."""
-        edges = {(min(i, j), max(i, j)) for i, j in pairs if i != j}
+        edges = {(min(i, j), max(i, j)) for i, j in islice(pairs, 4 * MOST_LINKS) if i != j}
+        if len(edges) > MOST_LINKS:
+            raise SettingError(
+                f"a graph of {nodes} nodes with more than {MOST_LINKS:,} links takes hours to be looked at; give one"
+                " with fewer nodes or fewer links"
+            )
         return Graph(nodes, tuple(sorted(edges)), names)
 
     @cached_property

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.data.archives import read_arrays, read_packed
 from paceline.data.dataset import Dataset, image_dataset
-from paceline.data.files import Found, Layout, decode_images, read_npz, sliced
+from paceline.data.files import Found, Layout, decode_images, sliced
 from paceline.data.loaders.pickles import read_batch
 from paceline.errors import DataError
 
@@ -18,7 +19,7 @@ Pair = tuple[NDArray[np.uint8], NDArray[Any]]
 
 def read_binary(path: Path, labels: int) -> Pair:
     """Images and (last) labels of a binary batch: per image ``labels`` label bytes, then 3072 pixels."""
-    blob = np.fromfile(path, np.uint8)
+    blob = np.frombuffer(read_packed(path), np.uint8)
     record = labels + 3072
     if not blob.size or blob.size % record:
         raise DataError(f"{path}: {blob.size} bytes is not a whole number of {record}-byte records")
@@ -49,7 +50,7 @@ def _pickled(name: str, classes: int, key: str, folder: str, files: tuple[str, .
 def _read_mosaics(found: Found, _: tuple[float, ...]) -> Dataset:
     """Mosaics of 50x50 images at JPEG quality 95: close to CIFAR-10 but not it, so the name says so."""
     path = found[0][0]
-    z = read_npz(path, ("jpeg", "off", "y"))
+    z = read_arrays(path, ("jpeg", "off", "y"))
     sheets = decode_images(sliced(z["jpeg"], z["off"], path), None, str(path))
     if sheets.shape[1:] != (3, 1600, 1600) or len(z["y"]) != 2500 * len(sheets):
         raise DataError(f"{path}: {sheets.shape} is not mosaics of 50x50 images for {len(z['y'])} labels")

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data.dataset import Dataset, image_dataset
+from paceline.data.archives import LARGEST
+from paceline.data.dataset import Dataset, image_dataset, whole
 from paceline.data.files import Found, Layout
 from paceline.errors import DataError
+from paceline.reading import read_file
 
 Columns = tuple[NDArray[np.uint8], NDArray[np.int64], list[str]]
 """Images, labels, and the writer of each."""
@@ -19,12 +21,14 @@ Columns = tuple[NDArray[np.uint8], NDArray[np.int64], list[str]]
 
 def _read_file(path: Path) -> Columns:
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_file(path, LARGEST))
         users, sizes, data = content["users"], content["num_samples"], content["user_data"]
         images = [_pixels(data[user]["x"], f"{path}, user {user}") for user in users]
-        labels = [np.array(data[user]["y"], np.int64).reshape(-1) for user in users]
-    except (KeyError, TypeError, ValueError, OSError) as error:
+        labels = [whole(np.array(data[user]["y"]), f"{path}, user {user}").reshape(-1) for user in users]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a LEAF file: {type(error).__name__}: {error}") from error
+    if len(sizes) != len(users):
+        raise DataError(f"{path} names {len(users)} users and {len(sizes)} numbers of samples")
     for user, size, x, y in zip(users, sizes, images, labels, strict=True):
         if not size == len(x) == len(y):
             raise DataError(f"{path}, user {user}: says {size} samples, has {len(x)} images, {len(y)} labels")

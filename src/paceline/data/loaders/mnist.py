@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.data.archives import read_packed
 from paceline.data.dataset import Dataset, image_dataset
-from paceline.data.files import Found, Layout, channels_first, read_bytes
+from paceline.data.files import Found, Layout, channels_first
 from paceline.errors import DataError
 
 # Some copies write a dot where the original has a dash.
@@ -24,7 +26,7 @@ _PATTERNS = tuple(
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
     """The array in one idx file of unsigned bytes."""
-    blob = read_bytes(path)
+    blob = read_packed(path)
     if len(blob) < 4 or blob[:3] != b"\0\0\x08":
         raise DataError(f"{path}: not an idx file of unsigned bytes (it starts with {blob[:4]!r})")
     axes = blob[3]
@@ -32,7 +34,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         raise DataError(f"{path}: ends within its header")
     shape = struct.unpack(f">{axes}I", blob[4 : 4 + 4 * axes])
     body = np.frombuffer(blob, np.uint8, offset=4 + 4 * axes)
-    if body.size != np.prod(shape, dtype=np.int64):
+    if body.size != math.prod(shape):
         raise DataError(f"{path}: header says {shape}, but {body.size} bytes follow; fetch it again")
     return body.reshape(shape)
 

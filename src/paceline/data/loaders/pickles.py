@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data.files import read_bytes
+from paceline.data.archives import read_packed
 from paceline.errors import DataError
 
 
@@ -74,7 +74,7 @@ class _Reader(pickle.Unpickler):
 def read_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Images (n, 3, 32, 32) and labels of one pickled CIFAR batch."""
     try:
-        content = _Reader(io.BytesIO(read_bytes(path)), encoding="bytes").load()
+        content = _Reader(io.BytesIO(read_packed(path)), encoding="bytes").load()
     except _Refused as refused:
         raise DataError(
             f"{path} is no CIFAR batch: it asks to run {refused}. Refused; delete it and fetch the official file"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data.dataset import Dataset, image_dataset
-from paceline.data.files import Found, Layout, channels_first, decode_images, read_npz, sliced
+from paceline.data.archives import read_arrays
+from paceline.data.dataset import Dataset, image_dataset, whole
+from paceline.data.files import Found, Layout, channels_first, decode_images, sliced
 from paceline.errors import DataError
+from paceline.reading import read_text
 from paceline.seeds import address, uniform_array
 
 LESIONS = ("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc")
@@ -51,11 +54,12 @@ def _assemble(
 
 def _read_ham_npz(found: Found, options: tuple[float, ...]) -> Dataset:
     path = found[0][0]
-    z = read_npz(path, ("jpeg", "off", "isic", "y", "lesion", "site"))
+    z = read_arrays(path, ("jpeg", "off", "isic", "y", "lesion", "site"))
     if len({len(z[key]) for key in ("isic", "y", "lesion", "site")} | {len(z["off"]) - 1}) != 1:
         raise DataError(f"{path}: isic, y, lesion, site and off disagree about the number of images")
     sources = sliced(z["jpeg"], z["off"], path)
-    columns = (z["isic"].astype(np.int64), z["y"].astype(np.int64), z["lesion"], z["site"].astype(np.int64))
+    isic, y, site = (whole(z[key], f"{path}, {key}") for key in ("isic", "y", "site"))
+    columns = (isic, y, z["lesion"], site)
     return _assemble(list(sources), columns, options, str(path))
 
 
@@ -63,10 +67,9 @@ def _read_ham_folder(found: Found, options: tuple[float, ...]) -> Dataset:
     """The published table and pictures; older tables lack the site, then there are no groups."""
     table = found[0][0]
     pictures = {path.stem: path for path in found[1]}
-    with table.open(newline="") as file:
-        dialect = "excel-tab" if "\t" in file.readline() else "excel"
-        file.seek(0)
-        rows = list(csv.DictReader(file, dialect=dialect))
+    text = read_text(table)
+    dialect = "excel-tab" if "\t" in text.partition("\n")[0] else "excel"
+    rows = list(csv.DictReader(io.StringIO(text, newline=""), dialect=dialect))
     try:
         missing = [row["image_id"] for row in rows if row["image_id"] not in pictures]
         if missing:
@@ -84,7 +87,7 @@ def _read_ham_folder(found: Found, options: tuple[float, ...]) -> Dataset:
 def _read_derma(found: Found, _: tuple[float, ...]) -> Dataset:
     """MedMNIST's own train and test parts; its validation part stays unused, so numbers compare."""
     path = found[0][0]
-    z = read_npz(path, ("train_images", "train_labels", "test_images", "test_labels"))
+    z = read_arrays(path, ("train_images", "train_labels", "test_images", "test_labels"), ("train_site", "test_site"))
     pairs = [(channels_first(z[f"{p}_images"], path), z[f"{p}_labels"].reshape(-1)) for p in ("train", "test")]
     groups = (z["train_site"], z["test_site"]) if {"train_site", "test_site"} <= set(z) else None
     return image_dataset("dermamnist", pairs[0], pairs[1], 7, groups)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from paceline.data.dataset import Dataset, image_dataset
 from paceline.data.files import Found, Layout, decode_images
 from paceline.errors import DataError
+from paceline.reading import read_text
 
 
 def _train(folder: Path, wnids: list[str]) -> tuple[list[Path], list[int]]:
@@ -27,7 +28,7 @@ def _train(folder: Path, wnids: list[str]) -> tuple[list[Path], list[int]]:
 def _validation(table: Path, wnids: list[str]) -> tuple[list[Path], list[int]]:
     number = {wnid: label for label, wnid in enumerate(wnids)}
     try:
-        rows = [line.split("\t")[:2] for line in table.read_text().splitlines() if line]
+        rows = [line.split("\t")[:2] for line in read_text(table).splitlines() if line]
         pairs = [(table.parent / "images" / file, number[wnid]) for file, wnid in rows]
     except (KeyError, ValueError) as error:
         raise DataError(f"{table}: not 'file<TAB>wnid' lines of known classes: {error}") from error
@@ -41,7 +42,7 @@ def _load(part: tuple[list[Path], list[int]], size: int) -> tuple[NDArray[np.uin
 
 def _read(found: Found, options: tuple[float, ...]) -> Dataset:
     """Train on ``train``, test on ``val``: the archive's own test part has no labels."""
-    wnids = sorted(found[0][0].read_text().split())
+    wnids = sorted(read_text(found[0][0]).split())
     size = int(options[0]) if options else 64
     train = _load(_train(found[0][0].parent, wnids), size)
     test = _load(_validation(found[1][0], wnids), size)

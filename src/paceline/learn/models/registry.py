@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from torch import nn
 
@@ -11,7 +12,10 @@ from paceline.learn.models import deep, small
 from paceline.learn.models.check import check_trainable
 from paceline.learn.models.shapes import Shape, check_sample
 from paceline.learn.models.user import load_user_model, probe
+from paceline.reading import shown
 
+WIDEST, DEEPEST, WEIGHTS = 65_536, 32, 50_000_000
+"""Of hidden layers: every client of a wave has all of them in memory."""
 Factory = Callable[[Shape, int], nn.Module]
 
 MODELS: dict[str, Factory] = {
@@ -42,7 +46,7 @@ def build(name: str, shape: Shape, classes: int) -> nn.Module:
     if colon and rest.isidentifier():
         return _build_users(name, shape, classes)
     raise ModelError(
-        f"model {name!r} is not known; {nearest(name, MODELS)} "
+        f"model {shown(name)} is not known; {nearest(name, MODELS)} "
         "A network of your own is written 'package.module:factory'."
     )
 
@@ -64,7 +68,12 @@ def _hidden(name: str, text: str) -> list[int]:
     except ValueError:
         sizes = []
     if not sizes or min(sizes) < 1:
-        raise ModelError(f"model {name!r}: hidden sizes are whole and positive, as in 'mlp:512,256'")
+        raise ModelError(f"model {shown(name)}: hidden sizes are whole and positive, as in 'mlp:512,256'")
+    if len(sizes) > DEEPEST or max(sizes) > WIDEST or sum(a * b for a, b in pairwise(sizes)) > WEIGHTS:
+        raise ModelError(
+            f"model {shown(name)}: wanted at most {DEEPEST} hidden layers of at most {WIDEST:,} each, and {WEIGHTS:,}"
+            " weights between them"
+        )
     return sizes
 
 

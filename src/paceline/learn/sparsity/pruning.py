@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from paceline.bounds import bounded, check_bounds
 from paceline.errors import SettingError
 from paceline.learn.space import Slot
 from paceline.learn.sparsity.choosing import least
@@ -23,22 +24,19 @@ from paceline.learn.sparsity.layout import counts, row_sums, sizes
 class Sap:
     """Sparsity-informed adaptive pruning (Diao et al., ICLR 2023), with its own defaults (DA-E3, DA-E4)."""
 
-    p: float = 0.5
-    q: float = 1.0
-    eta: float = 0.0
+    p: float = bounded(0.5, above=0, most=100)
+    q: float = bounded(1.0, above=0, most=100)
+    eta: float = bounded(0.0, least=0)
     """η_c: greater keeps fewer weights."""
-    gamma: float = 1.0
+    gamma: float = bounded(1.0, least=0)
     """Share of what could go that does go."""
-    beta: float = 0.9
+    beta: float = bounded(0.9, least=0, most=1)
     """Largest share of a layer that goes at once."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.p < self.q < math.inf:
+        check_bounds(self, "sap.")
+        if not self.p < self.q:
             raise SettingError(f"PQ index with p={self.p}, q={self.q}; want 0 < p < q, as p=0.5, q=1 (DA-E4)")
-        if not (self.eta >= 0 and self.gamma >= 0):
-            raise SettingError(f"pruning with eta={self.eta}, gamma={self.gamma}; want numbers of 0 or more")
-        if not 0 <= self.beta <= 1:
-            raise SettingError(f"pruning with beta={self.beta}; want a share from 0 to 1")
 
 
 # -- how much -----------------------------------------------------------------------------------------------------
