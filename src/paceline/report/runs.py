@@ -49,6 +49,8 @@ class Run:
     metrics: dict[str, Column]
     """Columns of equal length; what was not measured is NaN."""
     summary: dict[str, Any]
+    missing: tuple[str, ...] = ()
+    """What a run that has ended well would have, and this one has not."""
 
     @property
     def spans(self) -> Path | None:
@@ -120,13 +122,19 @@ def load_run(path: Path) -> Run:
         raise DataError(
             f"{path / 'settings.json'} must name an algorithm and a whole seed; got {shown(algorithm)}, {shown(seed)}"
         )
+    missing: list[str] = []
+    summary = _read_object(path / "summary.json") if (path / "summary.json").exists() else {}
+    if not summary:
+        missing.append("its summary")
+    metrics = _read_metrics(path / "metrics.jsonl", missing)
     return Run(
         path=path,
         algorithm=algorithm,
         seed=seed,
         settings=_flat(settings),
-        metrics=_read_metrics(path / "metrics.jsonl"),
-        summary=_read_object(path / "summary.json"),
+        metrics=metrics,
+        summary=summary or {"status": "running"},
+        missing=tuple(missing),
     )
 
 
@@ -197,10 +205,15 @@ def _read_object(path: Path) -> dict[str, Any]:
     return parse_object(_read_text(path), str(path))
 
 
-def _read_metrics(path: Path) -> dict[str, Column]:
+def _read_metrics(path: Path, missing: list[str]) -> dict[str, Column]:
+    text = _read_text(path) if path.exists() else ""
+    if not text:
+        missing.append("all metrics")
+    if (whole := text[: text.rfind("\n") + 1]) != text:  # whoever wrote it was cut off
+        missing.append("the rest of its last line of metrics")
     rows = [
         parse_object(line, f"{path}, line {index},")
-        for index, line in enumerate(_read_text(path).splitlines(), start=1)
+        for index, line in enumerate(whole.splitlines(), start=1)
         if line.strip()
     ]
     try:

@@ -133,6 +133,21 @@ def ran_out(groups: Sequence[Group]) -> str:
     return f"rounds ran out before the target: {'; '.join(found)} (set rounds to go on)" if found else ""
 
 
+def unfinished(groups: Sequence[Group]) -> str:
+    """Which runs have not ended, as far as their directories tell, and what of them is missing."""
+    found = []
+    for group in groups:
+        for run in group.runs:
+            if run.summary.get("status") in ("running", "interrupted") or run.missing:
+                rounds, times = run.metrics["round"], run.metrics["time"]
+                until = (
+                    f"known until round {rounds[-1]:,.0f}, t={times[-1]:,.6g} s" if len(times) else "nothing known"
+                )
+                lacks = "".join(f"; {part} is missing" for part in run.missing)
+                found.append(f"{group.label} seed {run.seed} ({run.summary.get('status')}): {until}{lacks}")
+    return "not finished: " + "; ".join(found) + " (paceline resume goes on)" if found else ""
+
+
 def _ran_out(run: Run) -> bool:
     asked = isinstance(run.summary.get("target"), dict) and run.figure("target", "time") is None
     limit = run.summary.get("until")
@@ -144,7 +159,7 @@ def _ran_out(run: Run) -> bool:
 
 def remarks(groups: Sequence[Group]) -> list[str]:
     """What a reader of the comparison must know besides."""
-    told = mixed_scores(groups), absence_rules(groups), ended_early(groups), ran_out(groups)
+    told = mixed_scores(groups), absence_rules(groups), ended_early(groups), ran_out(groups), unfinished(groups)
     return [text for text in told if text]
 
 

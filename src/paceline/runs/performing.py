@@ -12,6 +12,7 @@ from paceline.errors import SettingError
 from paceline.learn.executor import Executor, Statistics
 from paceline.learn.graph import Model
 from paceline.learn.register import Register, registering
+from paceline.ledger.directory import refuse_taken
 from paceline.ledger.lock import Lock
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.experiment import Experiment
@@ -24,7 +25,7 @@ from paceline.runs.replay import ALONE
 from paceline.runs.run import Run
 from paceline.runs.sameness import circumstances, data_digests, refuse_changed
 from paceline.runs.settings import Settings
-from paceline.runs.stopping import Stopping
+from paceline.runs.stopping import PATIENCE, Stopping
 
 OnRow = Callable[[Run, Row], None]
 
@@ -94,7 +95,9 @@ def _perform_kept(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise SettingError(f"--out {out} cannot be made a directory: {problem.strerror}") from None
-    with Lock(out), Stopping(patience=0 if experiment.dry else 5.0) as stopping:
+    with Lock(out), Stopping(patience=0 if experiment.dry else PATIENCE) as stopping:
+        if not again:
+            refuse_taken(out)  # once more: another process may have come and gone since
         manifest.write(out)
 
         def on_checkpoint() -> None:

@@ -1,0 +1,174 @@
+"""Runs that are killed without warning at any moment, and resumed until they end, are as if nothing had happened."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from paceline.algorithms.registry import ALGORITHMS
+from paceline.report.page import write_report
+from tests.contract.test_places import SMALL
+from tests.contract.test_resume import kept_files
+
+TEN = ("fedavg", "sfl", "psfl", "apfl", "fedbuff", "p-fedavg", "da-dpfl", "ditto", "beer", "mifa")
+WORDS = [*SMALL, "rounds=30", "apfl.rounds=120", "da-dpfl.rounds=12", "local.steps=5", "every=1", "flush=4"]
+COMMON = [word for one in WORDS for word in ("--set", one)] + ["--checkpoint", "0.05"]
+
+
+class Zygote:
+    """See ``zygote``."""
+
+    def __init__(self, hash_seed):
+        environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "PACELINE_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.cli.zygote"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, directory, *words, kill_after=None, by=signal.SIGKILL):
+        """Carry out a command; returns its status (-9 if it was killed) and its seconds."""
+        self._process.stdin.write(json.dumps([str(directory), list(words)]) + "\n")
+        self._process.stdin.flush()
+        pid, begin = int(self._process.stdout.readline()), time.monotonic()
+        if kill_after is not None:
+            timer = threading.Timer(kill_after, kill, [pid, by])
+            timer.start()
+        status = int(self._process.stdout.readline())
+        if kill_after is not None:
+            timer.cancel()
+        return status, time.monotonic() - begin
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def kill(pid, by):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, by)
+
+
+@pytest.fixture(scope="module")
+def zygotes():
+    made = [Zygote(seed) for seed in (1, 2)]
+    yield made
+    for one in made:
+        one.close()
+
+
+def told_rounds(directory):
+    """The rounds of all lines of progress that a user saw."""
+    return {int(number) for number in re.findall(r"round +(\d+)  t=", (directory / "said.txt").read_text())}
+
+
+def killed_until_it_ends(zygotes, directory, command, seconds, kills, rng):
+    """Start a command and kill it so often; what is there after each kill can be reported."""
+    directory.mkdir()
+    words = [*command, "--out", "out"]
+    for done in range(kills):
+        after = float(rng.uniform(0.05, 0.9)) * seconds
+        status, _ = zygotes[done % len(zygotes)].run(directory, *words, kill_after=after)
+        assert status in (0, -9), (directory / "said.txt").read_text()
+        if status == 0:
+            return done
+        check_report(directory)
+        if (directory / "out" / "paceline.json").exists():
+            words = ["resume", "out"]
+    status, _ = zygotes[0].run(directory, *words)
+    assert status == 0, (directory / "said.txt").read_text()
+    return kills
+
+
+def check_report(directory):
+    """There is a page about all that had begun, and no line is missing that a user saw."""
+    begun = sorted(path.parent for path in (directory / "out").rglob("settings.json"))
+    if not begun:
+        return
+    page = write_report(begun, directory / "page.html").read_text()
+    assert "not finished: " in page
+    metrics = begun[0] / "metrics.jsonl"
+    if len(begun) == 1:
+        lines = metrics.read_text().splitlines() if metrics.exists() else []
+        assert told_rounds(directory) <= {json.loads(line)["round"] for line in lines}
+
+
+def check(zygotes, tmp_path, command, kills, seed):
+    rng = np.random.default_rng([7, seed])
+    (tmp_path / "whole").mkdir()
+    status, seconds = zygotes[0].run(tmp_path / "whole", *command, "--out", "out")
+    assert status == 0, (tmp_path / "whole" / "said.txt").read_text()
+    done = killed_until_it_ends(zygotes, tmp_path / "killed", command, seconds, kills, rng)
+    runs = [path.parent for path in (tmp_path / "whole" / "out").rglob("settings.json")]
+    for run in runs:
+        again = tmp_path / "killed" / run.relative_to(tmp_path / "whole")
+        assert kept_files(again) == kept_files(run)
+    return done
+
+
+@pytest.mark.parametrize("name", TEN)
+def test_three_kills(zygotes, tmp_path, name):
+    assert check(zygotes, tmp_path, ["run", name, *COMMON], 3, TEN.index(name)) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_twenty_kills(zygotes, tmp_path, name):
+    check(zygotes, tmp_path, ["run", name, *COMMON], 20, 100 + list(ALGORITHMS).index(name))
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_comparison_of_four_with_three_seeds(zygotes, tmp_path, kills):
+    command = ["compare", "fedavg", "psfl", "fedbuff", "da-dpfl", "--seeds", "3", *COMMON, "--set", "rounds=10"]
+    assert check(zygotes, tmp_path, command, kills, kills) >= 1
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_asked_to_end_keeps_all(zygotes, tmp_path, by):
+    command = ["run", "fedavg", *COMMON, "--set", "rounds=60", "--checkpoint", "never", "--out", "out"]
+    for name in ("whole", "stopped"):
+        (tmp_path / name).mkdir()
+    _, seconds = zygotes[0].run(tmp_path / "whole", *command)
+    directory = tmp_path / "stopped"
+    status, _ = zygotes[0].run(directory, *command, kill_after=0.6 * seconds, by=by)
+    said = (directory / "said.txt").read_text()
+    assert status == 128 + by, said
+    assert "interrupted; what was computed until then is in out; go on: paceline resume out" in said
+    assert json.loads((directory / "out" / "summary.json").read_text())["status"] == "interrupted"
+    assert json.loads((directory / "out" / "paceline.json").read_text())["status"] == "interrupted"
+    assert "not finished: fedavg seed 0 (interrupted)" in (directory / "out" / "report.html").read_text()
+    assert len(list((directory / "out" / "checkpoints").glob("stop-*"))) == 1
+    assert not (directory / "out" / "running.lock").exists()
+    assert zygotes[1].run(directory, "resume", "out")[0] == 0
+    assert kept_files(directory / "out") == kept_files(tmp_path / "whole" / "out")
+
+
+def test_two_at_once_do_not_mix(zygotes, tmp_path):
+    """Of two commands with the same --out one runs, and the other is refused; so is a resumption meanwhile."""
+    command = ["run", "fedavg", *COMMON, "--set", "rounds=60", "--out", "out", "--quiet"]
+    done = {}
+
+    def start(number):
+        done[number] = zygotes[number].run(tmp_path, *command)[0]
+
+    threads = [threading.Thread(target=start, args=[number]) for number in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sorted(done.values()) == [0, 1], (tmp_path / "said.txt").read_text()
+    said = (tmp_path / "said.txt").read_text()
+    assert "is being written by process" in said or "already holds a run" in said
+    lines = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["round"] for line in lines] == list(range(1, 61))

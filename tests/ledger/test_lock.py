@@ -1,0 +1,55 @@
+"""A lock on a directory that dies with its holder."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from paceline.errors import SettingError
+from paceline.ledger.lock import FILE, Holder, Lock, read_holder
+
+
+def test_one_at_a_time(tmp_path):
+    with Lock(tmp_path):
+        assert read_holder(tmp_path).pid == os.getpid()
+        with pytest.raises(SettingError, match=f"is being written by process {os.getpid()}, which still runs"):
+            Lock(tmp_path).__enter__()
+    assert not (tmp_path / FILE).exists()
+    with Lock(tmp_path):
+        pass
+
+
+def test_it_dies_with_its_holder(tmp_path):
+    code = f"import os; from pathlib import Path; from paceline.ledger.lock import Lock; Lock(Path({str(tmp_path)!r})).__enter__(); os._exit(9)"
+    subprocess.run([sys.executable, "-c", code], check=False)
+    holder = read_holder(tmp_path)
+    assert holder is not None and not holder.runs
+    with Lock(tmp_path):
+        assert read_holder(tmp_path).pid == os.getpid()
+
+
+def test_another_process_with_the_same_number_is_not_the_holder(tmp_path):
+    with Lock(tmp_path):
+        words = json.loads((tmp_path / FILE).read_text())
+    assert Holder(**words).runs
+    assert not Holder(words["pid"], "1 another boot").runs
+    (tmp_path / FILE).write_text(json.dumps(words | {"started": "1 another boot"}))
+    with Lock(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', '{"pid": 99999999999999999999, "started": ""}'])
+def test_what_is_no_lock_holds_nothing(tmp_path, text):
+    (tmp_path / FILE).write_text(text)
+    with Lock(tmp_path):
+        pass
+
+
+def test_a_link_is_not_followed(tmp_path):
+    (tmp_path / "elsewhere").write_text("mine")
+    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
+    with Lock(tmp_path):
+        pass
+    assert (tmp_path / "elsewhere").read_text() == "mine"
