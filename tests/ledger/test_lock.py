@@ -22,7 +22,8 @@ def test_one_at_a_time(tmp_path):
 
 
 def test_it_dies_with_its_holder(tmp_path):
-    code = f"import os; from pathlib import Path; from paceline.ledger.lock import Lock; Lock(Path({str(tmp_path)!r})).__enter__(); os._exit(9)"
+    imports = "import os, pathlib; from paceline.ledger.lock import Lock"
+    code = f"{imports}; Lock(pathlib.Path({str(tmp_path)!r})).__enter__(); os._exit(9)"
     subprocess.run([sys.executable, "-c", code], check=False)
     holder = read_holder(tmp_path)
     assert holder is not None and not holder.runs

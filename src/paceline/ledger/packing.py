@@ -28,19 +28,19 @@ class Packed:
     shape: tuple[int, ...]
     dtype: str
     parts: tuple[Tensor, ...]
-    """The tensor; or the bits of where it is not zero; or these and what is there."""
+    """The tensor; or the bits of where it is not zero; or these, the signs of the zeros, and what is not zero."""
 
 
 def pack(value: Tensor) -> Packed:
-    """A tensor, on the CPU, in the smallest form that gives back its bits (a negative zero is not a zero)."""
+    """A tensor, on the CPU, in the smallest form that gives back its bits, the signs of its zeros too."""
     flat = value.detach().cpu().contiguous().flatten()
     dtype = str(value.dtype).removeprefix("torch.")
     form = _form(flat)
     if form == "dense":
         return Packed(form, tuple(value.shape), dtype, (flat.clone() if _is_view(flat) else flat,))
-    there = flat.view(_WHOLE[flat.dtype]) != 0
-    bits = torch.from_numpy(np.packbits(there.numpy()))
-    return Packed(form, tuple(value.shape), dtype, (bits,) if form == "bits" else (bits, flat[there]))
+    there = flat != 0
+    parts = (_bits(there),) if form == "bits" else (_bits(there), _bits(torch.signbit(flat[~there])), flat[there])
+    return Packed(form, tuple(value.shape), dtype, parts)
 
 
 def unpack(packed: Packed) -> Tensor:
@@ -51,10 +51,23 @@ def unpack(packed: Packed) -> Tensor:
     size = int(np.prod(packed.shape))
     if dtype not in _WHOLE or packed.parts[0].numel() != -(-size // 8):
         raise DataError(f"a packed tensor does not fit its shape {packed.shape} and type {packed.dtype}")
-    there = torch.from_numpy(np.unpackbits(packed.parts[0].numpy(), count=size).astype(bool))
+    there = _from_bits(packed.parts[0], size)
     flat = torch.zeros(size, dtype=dtype)
-    flat[there] = 1.0 if packed.form == "bits" else packed.parts[1]
+    if packed.form == "bits":
+        flat[there] = 1.0
+    else:
+        _, signs, values = packed.parts
+        flat[there] = values
+        flat[~there] = torch.where(_from_bits(signs, size - len(values)), -0.0, 0.0).to(dtype)
     return flat.reshape(packed.shape)
+
+
+def _bits(flags: Tensor) -> Tensor:
+    return torch.from_numpy(np.packbits(flags.numpy()))
+
+
+def _from_bits(bits: Tensor, size: int) -> Tensor:
+    return torch.from_numpy(np.unpackbits(bits.numpy(), count=size).astype(bool))
 
 
 def _form(flat: Tensor) -> Form:
@@ -64,7 +77,7 @@ def _form(flat: Tensor) -> Form:
     some = whole[:: max(1, len(whole) // LOOKED_AT)]
     if bool(((some == 0) | (some == one)).all()) and bool(((whole == 0) | (whole == one)).all()):
         return "bits"
-    return "sparse" if float((some == 0).float().mean()) > WORTH else "dense"
+    return "sparse" if float((flat[:: max(1, len(flat) // LOOKED_AT)] == 0).float().mean()) > WORTH else "dense"
 
 
 def _is_view(flat: Tensor) -> bool:
