@@ -81,8 +81,8 @@ class RunDirectory:
         """The folder into which the ledger writes spans."""
         return self.path / SPANS
 
-    def metric(self, row: Mapping[str, Any]) -> None:
-        """Append one row of metrics to metrics.jsonl; one that was there before is compared with what was there."""
+    def metric(self, row: Mapping[str, Any]) -> bool:
+        """Append one row of metrics to metrics.jsonl; False if it was there before, which must be the same row."""
         line, number = json.dumps(clean(row)), self._lines
         self._lines += 1
         if number < len(self.before):
@@ -91,11 +91,12 @@ class RunDirectory:
                     f"{self.path / 'metrics.jsonl'}, line {number + 1}, is not what comes out now: something that"
                     f" decides results has changed since.\nthen: {self.before[number]}\nnow:  {line}"
                 )
-            return
+            return False
         if self._metrics is None:
             self._metrics = (self.path / "metrics.jsonl").open("a", encoding="utf-8")
         self._metrics.write(line + "\n")
         self._metrics.flush()
+        return True
 
     def tell(self, summary: Mapping[str, Any]) -> None:
         """How it stands now, in summary.json."""
