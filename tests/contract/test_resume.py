@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pyarrow.dataset as ds
 import pytest
+import torch
 
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import DataError, SettingError
@@ -89,6 +90,19 @@ def test_cut_off_and_resumed(name, tmp_path, monkeypatch):
     assert kept_files(tmp_path / "twice") == kept_files(tmp_path / "whole")
     assert outcome.statistics == whole.statistics
     assert not (tmp_path / "twice" / "checkpoints").exists()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("model", ["mlp:64", "lenet"])
+@pytest.mark.parametrize("name", ["fedavg", "fedbuff", "da-dpfl", "feddf", "beer"])
+def test_on_a_gpu(name, model, tmp_path, monkeypatch):
+    words = [*WORDS, "executor.device=cuda", f"model={model}", "local.steps=3"]
+    whole, stops = uninterrupted(monkeypatch, [name], tmp_path / "whole", words)
+    assert whole.failures == []
+    directory = cut_off(monkeypatch, [name], tmp_path, max(1, stops // 2), max(1, stops - 1), words)
+    assert resume(read_resumption(directory)).failures == []
+    assert kept_files(directory) == kept_files(tmp_path / "whole")
 
 
 FOUR = ["fedavg", "psfl", "fedbuff@buffer=3", "da-dpfl"]

@@ -73,6 +73,11 @@ class Kept:
     said: list[str] = field(default_factory=list)
     """What a user should know of it."""
 
+    def text(self) -> str:
+        """A line for the log."""
+        many = "" if self.checkpoints == 1 else "s"
+        return f"kept {self.checkpoints} checkpoint{many}, {self.largest / 1e6:.3g} MB at most, {self.seconds:.2g} s"
+
 
 class Keeper:
     """Keeps one drive in a directory; with ``again`` it begins where the last one was cut off."""
