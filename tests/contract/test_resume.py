@@ -94,7 +94,7 @@ def test_cut_off_and_resumed(name, tmp_path, monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("model", ["mlp:64", "lenet"])
+@pytest.mark.parametrize("model", ["mlp:64", "logistic"])
 @pytest.mark.parametrize("name", ["fedavg", "fedbuff", "da-dpfl", "feddf", "beer"])
 def test_on_a_gpu(name, model, tmp_path, monkeypatch):
     words = [*WORDS, "executor.device=cuda", f"model={model}", "local.steps=3"]
