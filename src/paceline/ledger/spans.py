@@ -241,6 +241,8 @@ class Ledger:
 def count_rows(folder: Path) -> int:
     """How many rows are in a ledger's folder without a gap; what is damaged, or comes after a gap, is removed."""
     rows = 0
+    for draft in folder.glob("*.part"):
+        draft.unlink()
     for path in sorted(folder.glob(PARTS)):
         try:
             fits = path.name == f"part-{rows:012d}.parquet"
