@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from paceline.cli.main import main
 from tests.fuzz.hostile import few, numbers, texts
+from tests.fuzz.test_settings import NAMES
 
 PLANS = {
     "structure": "clients population time-mean time-std sigma2 heterogeneity c0 ratio",
@@ -66,10 +67,8 @@ def test_more_seeds_than_anybody_waits_for(tmp_path):
 
 
 @pytest.mark.slow
-@given(st.data())
+@given(data=st.data())
 def test_whole_dry_runs(data, tmp_path_factory):
-    from tests.fuzz.test_settings import NAMES
-
     algorithm = data.draw(st.sampled_from(sorted(NAMES)))
     chosen = data.draw(st.lists(st.tuples(st.sampled_from(NAMES[algorithm]), texts).map("=".join), max_size=2))
     settings = ["clients=12", "partition=iid", *chosen, "rounds=2"]
