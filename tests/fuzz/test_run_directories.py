@@ -11,11 +11,13 @@ from paceline.config import read_settings
 from paceline.errors import DataError
 from paceline.report.page import write_report
 from paceline.report.runs import load_run
-from paceline.runs.experiment import make_experiment, perform
+from paceline.runs.experiment import make_experiment
+from paceline.runs.performing import perform
 from paceline.runs.settings import make_settings
 from tests.fuzz.hostile import HARD, damaged, explained, few
 
 FILES = ("settings.json", "metrics.jsonl", "summary.json")
+SPANS = "spans/part-000000000000.parquet"
 SMALL = ["clients=6", "rounds=2", "partition=iid", "fedavg.participants=3", "executor.threads=1"]
 VALUES = st.recursive(
     st.one_of(
@@ -44,7 +46,7 @@ def kept(tmp_path_factory):
 @pytest.fixture
 def files(kept):
     """What its files hold; they hold it again afterwards."""
-    held = {name: (kept / name).read_bytes() for name in (*FILES, "spans.parquet")}
+    held = {name: (kept / name).read_bytes() for name in (*FILES, SPANS)}
     yield held
     for name, content in held.items():
         (kept / name).write_bytes(content)
@@ -84,9 +86,9 @@ def test_any_value_in_any_place(kept, files, name):
 
 def test_damaged_spans(kept, files):
     @few
-    @given(damaged(files["spans.parquet"]))
+    @given(damaged(files[SPANS]))
     def any_damage(content):
-        (kept / "spans.parquet").write_bytes(content)
+        (kept / SPANS).write_bytes(content)
         explained(write_report, [kept], kept / "report.html", "A page")
 
     any_damage()

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from paceline.errors import DataError, SettingError
+from paceline.reading import read_text
 
+LARGEST = 1 << 30
+"""Bytes of a file of metrics."""
 SETTINGS = "settings.json"
 SPANS = "spans"
 EXPERIMENT = "paceline.json"
@@ -68,7 +71,7 @@ class RunDirectory:
     def reopen(cls, path: Path) -> RunDirectory:
         """The directory of a run that goes on; half a line at the end of its metrics is cut off."""
         file = path / "metrics.jsonl"
-        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        text = read_text(file, most=LARGEST) if file.exists() else ""
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
             draft = file.with_suffix(".part")
