@@ -194,8 +194,8 @@ def _announced_path(name: str) -> str:
 def _check_rule(path: str, word: str, devices: int) -> None:
     if any(part.partition(":")[0] in FLEETWIDE for part in word.split("+")):
         raise DataError(
-            f"{path}: availability is {shown(word)}, which is a rule for a whole fleet; set it as fleet.availability, and"
-            " let the file say always, dropout, duty or windows"
+            f"{path}: availability is {shown(word)}, which is a rule for a whole fleet; set it as fleet.availability,"
+            " and let the file say always, dropout, duty or windows"
         )
     try:
         parse_availability(word, seed=0, size=devices)
