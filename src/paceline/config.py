@@ -167,7 +167,9 @@ def convert(value: Any, kind: Any, name: str) -> Any:
     """The value as this type, or an error that says what came and what was wanted."""
     origin, options = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
-        return None if value is None else convert(value, next(k for k in options if k is not type(None)), name)
+        if value is None and type(None) in options:
+            return None
+        return convert(value, next(k for k in options if k is not type(None)), name)
     if value is None and (kind is str or origin is typing.Literal):
         value = "none"  # the word, where nothing cannot be meant
     if origin is typing.Literal:
