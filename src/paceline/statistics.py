@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 
 class Interval(NamedTuple):
@@ -33,15 +33,21 @@ def standard_error(values: ArrayLike) -> float:
     return float(found.std(ddof=1)) / math.sqrt(len(found)) if len(found) > 1 else math.nan
 
 
-def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
-    """The mean and its confidence interval by Student's t."""
+def half_width(values: ArrayLike, level: float = 0.95) -> NDArray[np.float64]:
+    """Half of the confidence interval of the mean over the first axis, by Student's t; two values or more."""
     from scipy.special import stdtrit
 
-    found, count = np.asarray(values, float), len(values)
-    middle = float(found.mean()) if count else math.nan
-    if count < 2:
+    found = np.asarray(values, float)
+    quantile = float(stdtrit(len(found) - 1, 0.5 + level / 2))
+    return np.asarray(quantile * found.std(axis=0, ddof=1) / math.sqrt(len(found)))
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
+    """The mean and its confidence interval by Student's t."""
+    middle = float(np.asarray(values, float).mean()) if len(values) else math.nan
+    if len(values) < 2:
         return Interval(middle, math.nan, math.nan)
-    half = float(stdtrit(count - 1, 0.5 + level / 2) * found.std(ddof=1) / math.sqrt(count))
+    half = float(half_width(values, level))
     return Interval(middle, middle - half, middle + half)
 
 

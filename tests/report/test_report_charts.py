@@ -10,11 +10,12 @@ import pytest
 from report_samples import span
 from scipy import stats
 
-from paceline.report.charts import Series, interval, line_chart, mean_series
+from paceline.report.charts import Series, line_chart, mean_series
 from paceline.report.gantt import describe, gantt, sample
 from paceline.report.spans import COLUMNS, NO_SITE, Waiting, Window
 from paceline.report.tables import causes
 from paceline.report.text import number, percent, seconds, site, size, spread, tag, ticks, words
+from paceline.statistics import half_width
 
 
 @pytest.mark.parametrize(
@@ -56,9 +57,9 @@ def test_ticks_are_round_inside_and_of_a_fair_number(low, high):
 
 def test_the_interval_is_students():
     values = np.array([1.0, 2.0, 4.0])
-    low, high = stats.t.interval(0.95, 2, loc=values.mean(), scale=stats.sem(values))
-    assert values.mean() - interval(values) == pytest.approx(low)
-    assert values.mean() + interval(values) == pytest.approx(high)
+    low, high = stats.t.half_width(0.95, 2, loc=values.mean(), scale=stats.sem(values))
+    assert values.mean() - half_width(values) == pytest.approx(low)
+    assert values.mean() + half_width(values) == pytest.approx(high)
 
 
 def test_the_mean_covers_only_the_time_all_seeds_cover():

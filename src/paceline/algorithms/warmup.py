@@ -21,6 +21,7 @@ from paceline.algorithms.time_order import TimeOrder
 from paceline.bounds import bounded, check_bounds
 from paceline.errors import SettingError
 from paceline.learn.recipe import LocalSGD
+from paceline.statistics import half_width
 
 Column = NDArray[np.float64]
 FEWEST = 3
@@ -224,14 +225,11 @@ def _variances(columns: Sequence[Mapping[int, float]]) -> Column:
 
 
 def _mean(values: Column) -> Estimate:
-    """The mean over clients with its interval, by Student's t."""
-    from scipy.special import stdtrit
-
+    """The mean over clients with its interval."""
     if len(values) < FEWEST:
         raise SettingError(
             f"{len(values)} clients could be timed often enough in the warm-up; {FEWEST} are needed, each online when"
             " called in two rounds or more: raise psfl.warmup.rounds, give the structure (psfl.width, psfl.length),"
             " or let devices stay longer (fleet.availability)"
         )
-    quantile = float(stdtrit(len(values) - 1, 0.975))
-    return Estimate(float(values.mean()), float(quantile * values.std(ddof=1) / math.sqrt(len(values))))
+    return Estimate(float(values.mean()), float(half_width(values)))

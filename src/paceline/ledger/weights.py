@@ -10,8 +10,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from paceline.errors import DataError
+from paceline.reading import require_file
 
 FILE = "model.safetensors"
+LARGEST = 1 << 38
+"""Bytes of such a file: what matters is that it is one."""
 
 
 def write_weights(directory: Path, models: Mapping[str, Tensor]) -> None:
@@ -24,6 +27,7 @@ def write_weights(directory: Path, models: Mapping[str, Tensor]) -> None:
 def read_weights(directory: Path) -> dict[str, Tensor]:
     """The final weights of a run, by name, from its directory."""
     try:
+        require_file(directory / FILE, LARGEST)
         return load_file(directory / FILE)
     except (OSError, SafetensorError) as problem:
         raise DataError(f"{directory / FILE} cannot be read: {problem}") from None

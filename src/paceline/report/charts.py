@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from paceline.report.marks import Mark, draw, place
 from paceline.report.text import number, percent, percent_tick, tag, ticks, words
+from paceline.statistics import half_width
 
 Column = NDArray[np.float64]
 
@@ -56,16 +56,8 @@ def mean_series(
         grid = np.empty(0)
     values = np.stack([np.interp(grid, x, y) for x, y in clean])
     mean = values.mean(axis=0)
-    half = interval(values, level)
+    half = half_width(values, level)
     return Series(name=name, x=grid, y=mean, low=np.clip(mean - half, *within), high=np.clip(mean + half, *within))
-
-
-def interval(values: Column, level: float = 0.95) -> Column:
-    """Half the width of the confidence interval of the mean over the first axis."""
-    count = len(values)
-    quantile = float(stdtrit(count - 1, 0.5 + level / 2))
-    half: Column = quantile * values.std(axis=0, ddof=1) / math.sqrt(count)
-    return half
 
 
 def line_chart(

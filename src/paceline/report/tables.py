@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.report.charts import interval
 from paceline.report.runs import Group, Run
 from paceline.report.spans import NO_SITE, Waiting
 from paceline.report.text import MISSING, energy, number, operations, percent, seconds, site, size, spread, tag, words
+from paceline.statistics import half_width
 
 CAUSES_SHOWN = 6
 
@@ -214,7 +214,7 @@ def table(head: Sequence[str], rows: Sequence[str], **attributes: object) -> str
 def mean_cell(values: Sequence[float], form: Callable[[float | None], str]) -> str:
     """The mean of at least one seed, with its confidence interval where there are several that differ."""
     text = form(float(np.mean(values)))
-    if len(values) > 1 and (half := float(interval(np.array(values)))) > 0:
+    if len(values) > 1 and (half := float(half_width(np.array(values)))) > 0:
         return spread(text, form(float(f"{half:.2g}")))
     return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -94,6 +95,9 @@ def _check_failures(compared: Sequence[Settings]) -> None:
     """Raise ``SettingError`` if a server or a link is to fail that none of these algorithms has."""
     failures = parse_failures(compared[0].fleet.failures, seed=0)
     parties: dict[str, Traits] = {one.name: one.algorithm.traits(one.clients) for one in compared}
+    if failures.mean_server < math.inf and not any(traits.servers for traits in parties.values()):
+        there = ", ".join(parties)
+        raise SettingError(f"fleet.failures has servers fail, but nobody here has one: {there}; leave servers: out")
     for site in failures.servers:
         if all(-site > traits.servers for traits in parties.values()):
             there = ", ".join(f"{name} has {_servers(traits.servers)}" for name, traits in parties.items())

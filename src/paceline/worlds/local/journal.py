@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from paceline.errors import DataError
+from paceline.reading import read_text
 
 What = Literal["visit", "send", "work", "online", "offline"]
 
@@ -58,6 +59,8 @@ class Journal:
             self._file = None
 
 
+LARGEST = 1 << 30
+"""Bytes of a journal."""
 Act = tuple[str, int, int, int]
 """What, site, target and number."""
 
@@ -66,7 +69,7 @@ def read_journal(path: Path) -> list[Entry]:
     """All entries; a line that is none is named."""
     entries = []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path, most=LARGEST).splitlines()
     except OSError as problem:
         raise DataError(f"{path}: {problem.strerror}; only runs with --world local have a journal") from None
     for number, line in enumerate(lines, start=1):
