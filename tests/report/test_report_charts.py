@@ -57,7 +57,7 @@ def test_ticks_are_round_inside_and_of_a_fair_number(low, high):
 
 def test_the_interval_is_students():
     values = np.array([1.0, 2.0, 4.0])
-    low, high = stats.t.half_width(0.95, 2, loc=values.mean(), scale=stats.sem(values))
+    low, high = stats.t.interval(0.95, 2, loc=values.mean(), scale=stats.sem(values))
     assert values.mean() - half_width(values) == pytest.approx(low)
     assert values.mean() + half_width(values) == pytest.approx(high)
 

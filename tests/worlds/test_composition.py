@@ -158,6 +158,12 @@ def test_a_batch_beyond_all_data_is_refused_by_name():
         make_run(make_settings("fedavg", [*SMALL, "local.batch=1000000"]))
 
 
+def test_failing_servers_that_nobody_has_are_refused():
+    with pytest.raises(SettingError, match="servers fail, but nobody here has one: dispfl; leave servers: out"):
+        make_experiment(["dispfl"], overrides=["fleet.failures=servers:10"])
+    assert make_experiment(["dispfl", "fedavg"], overrides=["fleet.failures=servers:10"]).settings
+
+
 # -- one line ----------------------------------------------------------------------------------------------------
 
 
