@@ -13,8 +13,8 @@ from paceline.learn.hashing import fine_uniform, mix
 
 PIECE = 1 << 15
 """Coordinates that are added up together; fixed, for the order of a sum follows from it."""
-DRAWN = 1 << 22
-"""Most numbers that are drawn together."""
+DRAWN, DRAWN_CUDA = 1 << 16, 1 << 24
+"""Most numbers that are drawn together: as many as stay in a cache, or fill a GPU."""
 
 
 def protected(start_RP: Tensor, trained_RP: Tensor, *key_R1: Tensor, clip: float, deviation: float) -> Tensor:
@@ -27,7 +27,7 @@ def protected(start_RP: Tensor, trained_RP: Tensor, *key_R1: Tensor, clip: float
     factor_R1 = (clip / length_R1).to(trained_RP.dtype)
     found_RP = torch.where(length_R1 <= clip, trained_RP, start_RP + update_RP * factor_R1)
     if deviation:
-        columns = max(1, DRAWN // len(found_RP))
+        columns = max(1, (DRAWN_CUDA if found_RP.is_cuda else DRAWN) // len(found_RP))
         for at in range(0, found_RP.shape[1], columns):
             piece_RC = found_RP[:, at : at + columns]
             piece_RC += (deviation * normal(key_R1[0], at, at + piece_RC.shape[1])).to(piece_RC.dtype)
