@@ -1,8 +1,8 @@
 """Clipping and noise of differential privacy, as they reach the server.
 
 All draws are seeded, so a test passes always or never. The false-alarm rates are for the choice of the seed: every
-one of the 14 statistical assertions fails by chance with probability ALARM, so one seed in 70,000 would raise an
-alarm although nothing is wrong. Two more are controls: a wrong deviation that a test must reject, to show that it
+one of the 10 statistical assertions fails by chance with a probability of about ALARM (scalar products are taken to
+be normal), so one seed in 100,000 would raise an alarm although nothing is wrong. Two more are controls: a wrong deviation that a test must reject, to show that it
 sees what it is for. What is said of clipping holds for every upload, without chance.
 """
 
@@ -48,6 +48,7 @@ def uploads(name, *words, patch):
 
 @pytest.fixture(scope="module")
 def noised():
+    pytest.importorskip("dp_accounting")
     with pytest.MonkeyPatch.context() as patch:
         return uploads("fedavg", f"privacy.noise={NOISE}", patch=patch)[0]
 

@@ -77,6 +77,7 @@ def test_private_runs_learn_and_say_what_they_spent(name):
 
 
 def test_weights_and_robust_means_protect_each_upload_by_itself():
+    pytest.importorskip("dp_accounting")
     for words in (["fedavg.server.weights=samples"], ["fedavg.aggregation.rule=median"]):
         assert make_settings("fedavg", [*SMALL, *words]).algorithm.sums() == Sums()
     assert make_settings("fedavg", [*SMALL, "fedavg.sampler=weighted"]).algorithm.sums() == Sums(8)
@@ -202,6 +203,7 @@ def test_a_clip_that_nothing_reaches_changes_no_bit(name):
 
 def test_dittos_personal_models_are_not_noised():
     """They never leave their clients: with huge noise they learn, pulled by nothing, as without privacy."""
+    pytest.importorskip("dp_accounting")
     words = ["ditto.personal.prox=0"]
     plain, noised = ran("ditto", *words), ran("ditto", *words, "privacy.clip=1", "privacy.noise=100")
     assert [row["loss"] for row in noised.rows] == [row["loss"] for row in plain.rows]
@@ -273,6 +275,7 @@ def test_where_clients_leave_nothing_is_amplified_and_missing_noise_is_counted()
 
 
 def test_a_client_twice_in_a_sum_counts_fourfold():
+    pytest.importorskip("dp_accounting")
     spending = Spending(Privacy(clip=1.0, noise=4.0), Sums(4), 10, steady=True)
     for client in (0, 0, 1, 2):
         spending.arrived(client, 0)
