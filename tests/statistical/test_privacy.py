@@ -2,8 +2,9 @@
 
 All draws are seeded, so a test passes always or never. The false-alarm rates are for the choice of the seed: every
 one of the 10 statistical assertions fails by chance with a probability of about ALARM (scalar products are taken to
-be normal), so one seed in 100,000 would raise an alarm although nothing is wrong. Two more are controls: a wrong deviation that a test must reject, to show that it
-sees what it is for. What is said of clipping holds for every upload, without chance.
+be normal), so one seed in 100,000 would raise an alarm although nothing is wrong. Two more are controls: a wrong
+deviation that a test must reject, to show that it sees what it is for. What is said of clipping holds for every
+upload, without chance.
 """
 
 import math
