@@ -4,15 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-slow test-data check bench bench-dry bench-together clean
+.PHONY: setup demo test test-slow test-data check bench bench-dry bench-together lock sbom audit clean
 
 setup: $(READY)
 
 # torch comes first and pinned: any other order may pull several gigabytes of CUDA packages.
-$(READY): pyproject.toml requirements.txt
+$(READY): pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(READY)
 
@@ -46,6 +46,24 @@ bench-together: $(READY)
 
 bench-dry: $(READY)
 	$(BIN)/python -m benchmarks.dry
+
+# What the project is made of: the lock file with digests, a bill of materials, and known weaknesses of the pins.
+TOOLS := build/tools/bin
+$(TOOLS)/python:
+	$(PYTHON) -m venv build/tools
+	$(TOOLS)/pip install --quiet --disable-pip-version-check uv==0.13.7 cyclonedx-bom==7.5.0 pip-audit==2.10.1
+
+lock: $(TOOLS)/python
+	echo "# The pins of requirements.txt with digests of all files that the index has for them; made by \`make lock\`." > requirements.lock
+	$(TOOLS)/uv pip compile requirements.txt --generate-hashes --no-deps --universal --python-version 3.11 \
+		--no-header --no-annotate --quiet >> requirements.lock
+
+sbom: $(TOOLS)/python
+	$(TOOLS)/cyclonedx-py requirements requirements.txt --of JSON -o build/sbom.cdx.json
+	@echo build/sbom.cdx.json
+
+audit: $(TOOLS)/python
+	$(TOOLS)/pip-audit -r requirements.txt --no-deps --disable-pip
 
 clean:
 	rm -rf $(VENV) demo runs build dist

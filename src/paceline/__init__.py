@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from paceline.api.planning import plan_mixing, plan_overlap, plan_peers, plan_servers, plan_structure
     from paceline.api.reproducing import reproduce
     from paceline.api.results import Result, load
+    from paceline.api.resuming import resume
     from paceline.errors import Dropped, PacelineError
     from paceline.learn.graph import Model, combine, mean
     from paceline.learn.models import to_groupnorm
@@ -57,6 +58,7 @@ __all__ = [
     "run",
     "compare",
     "sweep",
+    "resume",
     "Result",
     "load",
     "reproduce",
@@ -97,6 +99,7 @@ _HOMES = {
     "run": "api.comparing",
     "compare": "api.comparing",
     "sweep": "api.comparing",
+    "resume": "api.resuming",
     "Result": "api.results",
     "load": "api.results",
     "reproduce": "api.reproducing",

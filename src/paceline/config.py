@@ -88,12 +88,15 @@ def read_json(path: Path) -> Tree:
 
 def _of_a_run(kept: Any, path: Path, names: Sequence[str]) -> Tree:
     """What a run was made of, as settings: its algorithm's options go under its name, and versions are left out."""
-    if not (isinstance(kept, dict) and isinstance(kept.get("options"), dict) and "algorithm" in kept):
+    if not (
+        isinstance(kept, dict) and isinstance(kept.get("options"), dict) and isinstance(kept.get("algorithm"), str)
+    ):
         raise SettingError(f"{path} is not the settings.json of a run; give one, a run's directory, or a TOML file")
-    name = str(kept["algorithm"])
+    name = kept["algorithm"]
+    said = shown(name).strip("'")
     if name not in [asked.partition("@")[0] for asked in names]:
         raise SettingError(
-            f"{path} holds a run of {name}, not of {' or '.join(names)}; name {name}, or give settings with --set"
+            f"{path} holds a run of {said}, not of {' or '.join(names)}; name {said}, or give settings with --set"
         )
     rest = {key: value for key, value in kept.items() if key not in ("algorithm", "options", "versions")}
     return {**rest, "algorithm" if ":" in name else name: kept["options"]}
@@ -164,7 +167,9 @@ def convert(value: Any, kind: Any, name: str) -> Any:
     """The value as this type, or an error that says what came and what was wanted."""
     origin, options = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
-        return None if value is None else convert(value, next(k for k in options if k is not type(None)), name)
+        if value is None and type(None) in options:
+            return None
+        return convert(value, next(k for k in options if k is not type(None)), name)
     if value is None and (kind is str or origin is typing.Literal):
         value = "none"  # the word, where nothing cannot be meant
     if origin is typing.Literal:

@@ -41,7 +41,7 @@ def require_file(path: Path, most: int, error: type[PacelineError] = DataError) 
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as problem:  # a name with a zero byte is a ValueError
-        raise error(f"{str(path)[:200]!r} cannot be read: {problem}") from None
+        raise error(f"{str(path)[:200]!r} cannot be read: {getattr(problem, 'strerror', problem)}") from None
     if not stat.S_ISREG(found.st_mode):
         raise error(f"{path} is {_kind(found.st_mode)}; give the path of a regular file")
     if found.st_size > most:

@@ -80,10 +80,22 @@ def refused(paceline, monkeypatch, tmp_path):
         ("executor.cohort=0", ["executor.cohort is 0"]),
         ("local.loss=squared", ["local.loss", "squared", "cross_entropy"]),
         ("fedavg.widht=3", ["fedavg.widht", "width"]),
+        ("fleet.latency=nan", ["fleet.latency is nan", "0 to 1e+12"]),
+        ("fleet.server_watts=inf", ["fleet.server_watts is inf", "0 to 1e+12"]),
+        ("fleet.times=csv:/dev/zero", ["/dev/zero is a device", "regular file"]),
+        ("rounds=" + "9" * 5000, ["thousands of digits"]),
+        ("clients=99999999999", ["clients is 99999999999", "10,000,000"]),
+        ("fedbuff.server_lr=-1", ["fedbuff.server_lr is -1", "greater than 0"]),
     ],
 )
 def test_a_wrong_setting_is_refused(refused, setting, wanted):
     refused("run", "psfl", "--set", setting, "--out", "out", wanted=wanted)
+
+
+def test_what_is_overruled_is_checked_too(refused):
+    refused(
+        "run", "psfl", "--set", "clients=abc", "--set", "clients=5", "--out", "out", wanted=["'abc'", "whole number"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,17 @@ def test_a_file_of_settings_wins_over_defaults_and_set_wins_over_the_file(paceli
     assert {"psfl.width=4", "psfl.length=2"} <= set(lines)
 
 
-def test_of_two_words_for_one_setting_the_more_special_wins(paceline):
-    words = ("--set", "psfl.width=3", "--set", "algorithm.width=2", "--set", "algorithm.length=2")
+def test_of_two_words_for_one_setting_the_later_wins(paceline):
+    words = (
+        "--set",
+        "algorithm.width=2",
+        "--set",
+        "psfl.width=3",
+        "--set",
+        "psfl.length=4",
+        "--set",
+        "algorithm.length=2",
+    )
     lines = setting_lines(paceline("settings", "psfl", *words).out)
     assert {"psfl.width=3", "psfl.length=2"} <= set(lines)
 

@@ -97,7 +97,10 @@ def check_report(directory):
     if not begun:
         return
     page = write_report(begun, directory / "page.html").read_text()
-    assert "not finished: " in page
+    states = {
+        json.loads((run / "summary.json").read_text())["status"] for run in begun if (run / "summary.json").exists()
+    }
+    assert states == {"done"} or "not finished: " in page
     metrics = begun[0] / "metrics.jsonl"
     if len(begun) == 1:
         lines = metrics.read_text().splitlines() if metrics.exists() else []

@@ -91,7 +91,7 @@ def test_one_draw_has_no_standard_error(paceline):
         (("--topology", "rng"), "did you mean 'ring'?"),
         (("--topology", "complete", "--neighbours", "5"), "a complete of 100 has 99; leave them out"),
         (("--rule", "quickest"), "the rule is 'quickest'"),
-        (("--draws", "0"), "draws is 0; give 1 or more"),
+        (("--draws", "0"), "--draws is 0; it must be 1 to 100,000"),
         (("--time", "nan"), "the time is nan"),
         (("--spread", "2"), "the spread is 2; give a share"),
         (("--megabytes", "4"), "--mbps is missing; give both"),

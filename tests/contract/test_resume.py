@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pyarrow.dataset as ds
 import pytest
+import torch
 
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import DataError, SettingError
@@ -91,7 +92,19 @@ def test_cut_off_and_resumed(name, tmp_path, monkeypatch):
     assert not (tmp_path / "twice" / "checkpoints").exists()
 
 
-FOUR = ["fedavg", "psfl", "fedbuff@buffer=3", "da-dpfl"]
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_on_a_gpu(name, tmp_path, monkeypatch):
+    words = [*WORDS, "executor.device=cuda", "model=mlp:64", "local.steps=3"]
+    whole, stops = uninterrupted(monkeypatch, [name], tmp_path / "whole", words)
+    assert whole.failures == []
+    directory = cut_off(monkeypatch, [name], tmp_path, max(1, stops // 2), max(1, stops - 1), words)
+    assert resume(read_resumption(directory)).failures == []
+    assert kept_files(directory) == kept_files(tmp_path / "whole")
+
+
+FOUR = [*list(ALGORITHMS)[::9], "fedbuff@buffer=3"]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])

@@ -12,6 +12,7 @@ from paceline.errors import DataError
 from paceline.report import spans as spans_module
 from paceline.report.runs import common_settings, group_runs, load_run
 from paceline.report.spans import MAX_SPANS, SHARED_SPANS, read_waiting, read_window, read_windows
+from paceline.report.tables import unfinished
 
 
 def test_a_run_is_read_with_its_settings_metrics_and_figures(write_run):
@@ -25,14 +26,35 @@ def test_a_run_is_read_with_its_settings_metrics_and_figures(write_run):
 
 
 @pytest.mark.parametrize("name", ["settings.json", "metrics.jsonl", "summary.json"])
-@pytest.mark.parametrize("content", [None, b"{", b"[1]", b"\xff\xfe"])
-def test_a_missing_or_damaged_file_is_named(write_run, name, content):
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe"])
+def test_a_damaged_file_is_named(write_run, name, content):
     path = write_run()
-    (path / name).unlink()
-    if content is not None:
-        (path / name).write_bytes(content)
+    (path / name).write_bytes(content)
     with pytest.raises(DataError, match=name.replace(".", r"\.")):
         load_run(path)
+
+
+def test_without_settings_it_is_no_run(write_run):
+    path = write_run()
+    (path / "settings.json").unlink()
+    with pytest.raises(DataError, match=r"settings\.json is missing"):
+        load_run(path)
+
+
+def test_what_was_cut_off_says_what_is_missing(write_run):
+    path = write_run()
+    (path / "summary.json").unlink()
+    text = (path / "metrics.jsonl").read_text()
+    (path / "metrics.jsonl").write_text(text[:-10])
+    run = load_run(path)
+    assert run.missing == ("its summary", "the rest of its last line of metrics")
+    assert len(run.metrics["time"]) == len(text.splitlines()) - 1
+    remark = unfinished(group_runs([run]))
+    assert remark.startswith(f"not finished: {run.algorithm} seed {run.seed} (running): known until round ")
+    assert "its summary is missing; the rest of its last line of metrics is missing" in remark
+    (path / "metrics.jsonl").unlink()
+    assert load_run(path).missing == ("its summary", "its metrics")
+    assert "nothing known; its summary is missing" in unfinished(group_runs([load_run(path)]))
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_rounds_that_pass_at_once_without_anybody_are_no_rounds():
 
 
 def test_an_exception_in_one_run_s_learning_ends_that_run_alone():
-    words = ["fedavg.server.lr=1e308"]  # more than a float holds: torch refuses it
+    words = ["fedavg.server.lr=1e99"]  # more than a float holds: torch refuses it
     runs = [make_run(make_settings(name, [*SMALL, *words])) for name in ("fedavg", "mifa")]
     drive(runs, make_executor(runs[0].settings.executor))
     bad, good = runs
@@ -154,8 +154,8 @@ def test_an_exception_in_one_run_s_learning_ends_that_run_alone():
 
 
 def test_a_batch_beyond_all_data_is_refused_by_name():
-    with pytest.raises(SettingError, match=r"local\.batch of fedavg is 100000000"):
-        make_run(make_settings("fedavg", [*SMALL, "local.batch=100000000"]))
+    with pytest.raises(SettingError, match=r"local\.batch of fedavg is 1000000"):
+        make_run(make_settings("fedavg", [*SMALL, "local.batch=1000000"]))
 
 
 # -- one line ----------------------------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ def test_public_samples_that_are_not_there_say_what_to_set():
     with pytest.raises(SettingError, match="less than 1 of 1"):
         digits(public=1e-6)
     for bad in ("-0.1", "1", "nan"):
-        with pytest.raises(SettingError, match="wanted a share from 0 to below 1"):
+        with pytest.raises(SettingError, match=r"public is .*; it must be 0 or more, and below 1"):
             make_settings("fedavg", [f"public={bad}"])
 
 

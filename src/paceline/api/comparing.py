@@ -15,7 +15,8 @@ from paceline.bounds import SEEDS
 from paceline.errors import SettingError
 from paceline.ledger.directory import refuse_taken
 from paceline.runs.experiment import make_experiment
-from paceline.runs.performing import perform
+from paceline.runs.keeper import Keeping
+from paceline.runs.performing import Outcome, perform
 from paceline.runs.recorder import Row
 from paceline.runs.run import Run
 from paceline.runs.until import Until
@@ -37,6 +38,7 @@ def compare(
     dry: bool = False,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
+    checkpoint: float | str | None = None,
     **words: Any,
 ) -> Result:
     """Run several algorithms side by side, every one with every seed.
@@ -45,7 +47,8 @@ def compare(
     is the name of a dataset or ``(train, test)``, each ``(x, y)`` or a torch ``Dataset``; ``model`` the name of a
     network, a module, or a function that makes one; ``fleet`` the path of a fleet's file or a mapping of fleet
     settings. Further settings are keywords (``clients=10, partition="iid"``) or, where their names have dots,
-    ``settings={"local.lr": 0.1}``. Without ``out`` the runs' directories last as long as the result.
+    ``settings={"local.lr": 0.1}``. Without ``out`` the runs' directories last as long as the result; with it, what
+    is under way is kept there every 20 seconds (or ``checkpoint``), and ``paceline.resume`` goes on with it.
 
     >>> result = compare(["fedavg", "fedbuff"], clients=5, rounds=2, partition="iid")
     >>> [run.algorithm for run in result.runs]
@@ -60,10 +63,22 @@ def compare(
     directory = scratch.path / "runs" if scratch is not None else Path(out or "")
     refuse_taken(directory)
     experiment = make_experiment(
-        names, file=tree, seeds=seeds, until=until_from(until), dry=dry, out=directory, keep_models=not dry
+        names,
+        file=tree,
+        seeds=seeds,
+        until=until_from(until),
+        dry=dry,
+        out=directory,
+        keep_models=not dry,
+        keeping=Keeping.parse("never" if scratch is not None else None if checkpoint is None else str(checkpoint)),
     )
     with LiveProgress(quiet=not progress) as shown:
-        outcome = perform(experiment, _told(shown, callbacks))
+        outcome = perform(experiment, told(shown, callbacks))
+    return finished(outcome, scratch)
+
+
+def finished(outcome: Outcome, scratch: Scratch | None = None) -> Result:
+    """The result of runs that have ended; if none of them ended well, the first one's error."""
     if len(outcome.failures) == len(outcome.runs) and (failure := outcome.runs[0].failure) is not None:
         raise failure
     return Result([run.directory for run in outcome.runs if run.directory is not None], scratch, trust=True)
@@ -102,7 +117,9 @@ def variants(algorithm: str, over: Mapping[str, Sequence[Any]]) -> list[str]:
     return [f"{algorithm}{mark}{','.join(words)}" for words in combined]
 
 
-def _told(shown: LiveProgress, callbacks: Sequence[Callback]) -> Callable[[Run, Row], None]:
+def told(shown: LiveProgress, callbacks: Sequence[Callback]) -> Callable[[Run, Row], None]:
+    """One function that tells progress and callbacks of a row."""
+
     def tell(run: Run, row: Row) -> None:
         shown(run, row)
         for callback in callbacks:

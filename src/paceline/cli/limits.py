@@ -19,4 +19,5 @@ def _within(option: str, bounds: Bounds) -> Callable[[int | None], int | None]:
 
 few_seeds = _within("--seeds", SEEDS)
 some_workers = _within("--workers", Bounds(least=1, most=1000))
+some_draws = _within("--draws", Bounds(least=1, most=100_000))
 some_clients = _within("--clients", Bounds(least=1, most=10_000_000))

@@ -181,9 +181,11 @@ def resume(
     ] = None,
 ) -> None:
     """Go on with a run or a comparison that was interrupted or killed, as if it had never been."""
+    from paceline.api.resuming import lend_again
     from paceline.runs.performing import read_resumption
     from paceline.runs.performing import resume as go_on
 
+    lend_again(directory)  # what only a program had cannot be said here
     resumption = read_resumption(directory, trust=trust, accept=accept or ())
     show(resumption.experiment, lambda progress: go_on(resumption, progress), json=json, quiet=quiet)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paceline.cli.limits import some_draws
 from paceline.cli.plan_answer import Answer, print_json
 from paceline.errors import SettingError
 from paceline.plans.neighbours import Peers, degree
@@ -43,7 +44,12 @@ def peers_command(
     ] = Peers.topology,
     draws: Annotated[
         int | None,
-        typer.Option("--draws", help="How many rounds are simulated.", show_default="2000, fewer if large"),
+        typer.Option(
+            "--draws",
+            help="How many rounds are simulated.",
+            show_default="2000, fewer if large",
+            callback=some_draws,
+        ),
     ] = None,
     time: Annotated[float, typer.Option("--time", help="Mean seconds of local training.")] = Peers.time,
     spread: Annotated[

@@ -90,6 +90,8 @@ def show(experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, js
         _page(experiment, told)
         raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
     directories = [run.directory for run in outcome.runs if run.directory is not None]
+    if outcome.kept.checkpoints:
+        told.print(outcome.kept.text(), soft_wrap=True, markup=False)
     for line in outcome.kept.said:
         told.print(f"note: {line}", soft_wrap=True, markup=False)
     if json:

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from paceline.bounds import Bounds, bounded, check_bounds
 from paceline.errors import SettingError, nearest
+from paceline.reading import shown
 
 Loss = Literal["cross_entropy", "squared"]
 SCHEDULES = {
@@ -84,7 +85,7 @@ class LocalSGD:
         except ValueError:
             pass
         forms = ", ".join(f"{form} ({meaning})" for form, meaning in SCHEDULES.items())
-        raise SettingError(f"local.schedule is {self.schedule!r}; wanted one of {forms}")
+        raise SettingError(f"local.schedule is {shown(self.schedule)}; wanted one of {forms}")
 
     def steps_for(self, samples: int) -> int:
         """How many SGD steps a visit to a client with this many samples takes."""

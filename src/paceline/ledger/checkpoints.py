@@ -61,6 +61,8 @@ def write_checkpoint(
     _to_disk(folder)
     files = _files(folder)
     sizes = [file.stat().st_size for file in files]
+    for draft in folder.glob("*.part"):  # of somebody who was killed in the middle
+        draft.unlink()
     for place, old in enumerate(files):
         if place and (place >= KEPT or sum(sizes[: place + 1]) > budget):
             old.unlink()

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from paceline.errors import DataError, SettingError
+from paceline.reading import read_text
 
+LARGEST = 1 << 30
+"""Bytes of a file of metrics."""
 SETTINGS = "settings.json"
 SPANS = "spans"
 EXPERIMENT = "paceline.json"
@@ -68,7 +71,7 @@ class RunDirectory:
     def reopen(cls, path: Path) -> RunDirectory:
         """The directory of a run that goes on; half a line at the end of its metrics is cut off."""
         file = path / "metrics.jsonl"
-        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        text = read_text(file, most=LARGEST) if file.exists() else ""
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
             draft = file.with_suffix(".part")
@@ -81,8 +84,8 @@ class RunDirectory:
         """The folder into which the ledger writes spans."""
         return self.path / SPANS
 
-    def metric(self, row: Mapping[str, Any]) -> None:
-        """Append one row of metrics to metrics.jsonl; one that was there before is compared with what was there."""
+    def metric(self, row: Mapping[str, Any]) -> bool:
+        """Append one row of metrics to metrics.jsonl; False if it was there before, which must be the same row."""
         line, number = json.dumps(clean(row)), self._lines
         self._lines += 1
         if number < len(self.before):
@@ -91,11 +94,12 @@ class RunDirectory:
                     f"{self.path / 'metrics.jsonl'}, line {number + 1}, is not what comes out now: something that"
                     f" decides results has changed since.\nthen: {self.before[number]}\nnow:  {line}"
                 )
-            return
+            return False
         if self._metrics is None:
             self._metrics = (self.path / "metrics.jsonl").open("a", encoding="utf-8")
         self._metrics.write(line + "\n")
         self._metrics.flush()
+        return True
 
     def tell(self, summary: Mapping[str, Any]) -> None:
         """How it stands now, in summary.json."""

@@ -11,9 +11,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.errors import SettingError
+from paceline.errors import DataError, SettingError
+from paceline.reading import parse_object, read_text
 
 FILE = "running.lock"
+LARGEST = 4096
+"""Bytes of such a file; one that is larger is not ours."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +90,9 @@ def read_holder(directory: Path) -> Holder | None:
 
 def _read(path: Path) -> Holder | None:
     try:
-        words = json.loads(path.read_text(encoding="utf-8")[:1000])
+        words = parse_object(read_text(path, most=LARGEST), str(path))
         return Holder(int(words["pid"]), str(words["started"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, DataError, ValueError, KeyError, TypeError):
         return None
 
 

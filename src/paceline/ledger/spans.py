@@ -241,10 +241,12 @@ class Ledger:
 def count_rows(folder: Path) -> int:
     """How many rows are in a ledger's folder without a gap; what is damaged, or comes after a gap, is removed."""
     rows = 0
+    for draft in folder.glob("*.part"):
+        draft.unlink()
     for path in sorted(folder.glob(PARTS)):
         try:
             fits = path.name == f"part-{rows:012d}.parquet"
-            found = pq.read_metadata(path).num_rows if fits else 0
+            found = pq.read_table(path).num_rows if fits else 0  # all of it: what cannot be read is made again
         except (pa.ArrowException, OSError):
             fits = False
         if fits:

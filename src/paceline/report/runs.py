@@ -126,7 +126,7 @@ def load_run(path: Path) -> Run:
     summary = _read_object(path / "summary.json") if (path / "summary.json").exists() else {}
     if not summary:
         missing.append("its summary")
-    metrics = _read_metrics(path / "metrics.jsonl", missing)
+    metrics = _read_metrics(path / "metrics.jsonl", missing, ended=summary.get("status") == "done")
     return Run(
         path=path,
         algorithm=algorithm,
@@ -205,15 +205,17 @@ def _read_object(path: Path) -> dict[str, Any]:
     return parse_object(_read_text(path), str(path))
 
 
-def _read_metrics(path: Path, missing: list[str]) -> dict[str, Column]:
+def _read_metrics(path: Path, missing: list[str], *, ended: bool) -> dict[str, Column]:
     text = _read_text(path) if path.exists() else ""
-    if not text:
-        missing.append("all metrics")
-    if (whole := text[: text.rfind("\n") + 1]) != text:  # whoever wrote it was cut off
+    if not path.exists():
+        missing.append("its metrics")
+    whole = text[: text.rfind("\n") + 1]
+    if not ended and whole != text:  # whoever wrote it was cut off in the middle
         missing.append("the rest of its last line of metrics")
+        text = whole
     rows = [
         parse_object(line, f"{path}, line {index},")
-        for index, line in enumerate(whole.splitlines(), start=1)
+        for index, line in enumerate(text.splitlines(), start=1)
         if line.strip()
     ]
     try:

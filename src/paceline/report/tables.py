@@ -164,10 +164,8 @@ def unfinished(groups: Sequence[Group]) -> str:
 
 def _ran_out(run: Run) -> bool:
     asked = isinstance(run.summary.get("target"), dict) and run.figure("target", "time") is None
-    limit = run.summary.get("until")
-    limits = [limit.get(word) for word in ("time", "visits")] if isinstance(limit, dict) else []
-    reached = [run.figure("time") or 0.0, run.figure("visits") or 0.0]
-    stopped = any(most is not None and at >= most for most, at in zip(limits, reached, strict=False))
+    limits = {word: run.figure("until", word) for word in ("time", "visits")}
+    stopped = any(most is not None and (run.figure(word) or 0.0) >= most for word, most in limits.items())
     return asked and run.summary.get("status") == "done" and not _why(run) and not stopped
 
 

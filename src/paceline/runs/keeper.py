@@ -7,6 +7,7 @@ checkpoint; there the models that are still held get their values back, by their
 
 from __future__ import annotations
 
+import gc
 import math
 import shutil
 import time
@@ -14,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from paceline.errors import DataError, PacelineError, SettingError
 from paceline.learn.executor import Executor, Statistics
@@ -72,6 +75,11 @@ class Kept:
     seconds: float = 0.0
     said: list[str] = field(default_factory=list)
     """What a user should know of it."""
+
+    def text(self) -> str:
+        """A line for the log."""
+        many = "" if self.checkpoints == 1 else "s"
+        return f"kept {self.checkpoints} checkpoint{many}, {self.largest / 1e6:.3g} MB at most, {self.seconds:.2g} s"
 
 
 class Keeper:
@@ -132,7 +140,7 @@ class Keeper:
         if not self._able or self._stop < len(self._stops) or self._from is not None:
             return
         begin = time.monotonic()
-        held = {m.number: Held(m.value, m.figure) for m in self._register.held() if m.value is not None}
+        held = {number: Held(value, model.figure) for number, model, value in self._held()}
         for run in self._runs:
             if not run.done:
                 run.save()
@@ -217,7 +225,7 @@ class Keeper:
         }
 
     def _give_back(self, checkpoint: Checkpoint) -> None:
-        held = {model.number: model for model in self._register.held() if model.value is not None}
+        held = {number: model for number, model, _ in self._held()}
         if held.keys() != checkpoint.values.keys():
             raise DataError(
                 f"the replay holds {len(held)} models at stop {checkpoint.stop}, and the checkpoint"
@@ -227,6 +235,11 @@ class Keeper:
         for number, (value, figure) in checkpoint.values.items():
             held[number].value = value.to(device)
             held[number].figure = None if figure is None else figure.to(device)
+
+    def _held(self) -> list[tuple[int, Model, Tensor]]:
+        """The models that have values and are still needed, with their numbers."""
+        gc.collect()  # what only holds itself is nobody's, and when it would go depends on much else
+        return [(model.number, model, model.value) for model in self._register.held() if model.value is not None]
 
 
 def _number(text: str, unit: float, whole: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from paceline.errors import DataError
 from paceline.ledger.directory import EXPERIMENT, write_json
+from paceline.reading import parse_object, read_text
 from paceline.references import refuse_untrusted
 from paceline.runs.keeper import Keeping
 from paceline.runs.sameness import Same
@@ -61,15 +61,15 @@ def read_manifest(directory: Path) -> Manifest:
     """The manifest of a directory; one that is missing or damaged is named."""
     path = directory / EXPERIMENT
     try:
-        words = json.loads(path.read_text(encoding="utf-8"))
+        words = parse_object(read_text(path), str(path))
         found = Manifest(**words)
     except FileNotFoundError:
         raise DataError(
             f"{directory} holds no {EXPERIMENT}, so nothing there can be resumed; give the directory that"
             " `paceline run` or `paceline compare` was given as --out"
         ) from None
-    except (OSError, ValueError, TypeError) as problem:
-        raise DataError(f"{path} cannot be read: {problem}") from None
+    except TypeError as problem:
+        raise DataError(f"{path} is no manifest of runs: {problem}") from None
     if found.format != FORMAT or not _is_well_formed(words):
         raise DataError(
             f"{path} is not of the form that this version writes; resume it with the version that made it"

@@ -128,6 +128,12 @@ def public_once(name: str, held: int, seed: int) -> tuple[Tensor, Tensor]:
     return tensors["x_train"][rows], tensors["y_train"][rows]
 
 
+def forget_data() -> None:
+    """Let go of all that was loaded: a name may mean other data from now on."""
+    for cache in (load_once, tensors_once, public_once):
+        cache.cache_clear()
+
+
 def make_spaces(models: str, shape: tuple[int, ...], classes: int, dtype: str) -> list[Space]:
     """The architectures of ``lenet+mlp:200``, in this order."""
     return [make_space(model, shape, classes, dtype) for model in models.split("+")]

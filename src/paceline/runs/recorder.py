@@ -118,9 +118,8 @@ class Recorder:
     def write(self, row: Row) -> None:
         """A complete row."""
         self.rows.append(row)
-        if self._writer is not None:
-            self._writer.metric(row)
-        self._on_row(row)
+        if self._writer is None or self._writer.metric(row):
+            self._on_row(row)
 
     def finish(self, state: Mapping[str, Any]) -> None:
         """Complete the files; what was promised and not learned is let go, for it holds models."""

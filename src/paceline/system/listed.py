@@ -194,8 +194,8 @@ def _announced_path(name: str) -> str:
 def _check_rule(path: str, word: str, devices: int) -> None:
     if any(part.partition(":")[0] in FLEETWIDE for part in word.split("+")):
         raise DataError(
-            f"{path}: availability is {word!r}, which is a rule for a whole fleet; set it as fleet.availability, and"
-            " let the file say always, dropout, duty or windows"
+            f"{path}: availability is {shown(word)}, which is a rule for a whole fleet; set it as fleet.availability,"
+            " and let the file say always, dropout, duty or windows"
         )
     try:
         parse_availability(word, seed=0, size=devices)
@@ -210,7 +210,7 @@ def _from_csv(path: str) -> list[dict[str, Any]]:
 def _cells(row: Row) -> dict[str, Any]:
     for column in row.columns:
         if column not in COLUMNS:
-            raise row.wrong(f"there is no column {column!r}; {nearest(column, COLUMNS)}")
+            raise row.wrong(f"there is no column {shown(column)}; {nearest(column, COLUMNS)}")
     found: dict[str, Any] = {
         name: row.number(name, positive=name in ABOVE_ZERO, most=_most(name)) for name in NUMBERS if name in row
     }

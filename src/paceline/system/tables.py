@@ -93,5 +93,5 @@ def _check_header(file: Path, header: Collection[str], columns: Collection[str])
             found = ", ".join(header)[:200] or "nothing"
             raise DataError(
                 f"{file}, row 1: no column {column!r}; the header must name "
-                f"{', '.join(columns)} and has {found} ({nearest(column, header)})"
+                f"{', '.join(columns)} and has {found} ({nearest(column, [name[:40] for name in list(header)[:20]])})"
             )

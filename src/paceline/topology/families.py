@@ -126,7 +126,7 @@ def _regular(nodes: int, degree: int, *, seed: int) -> Graph:
         raise SettingError(f"regular:{nodes},{degree} takes too long to draw; give fewer links, or complete:{nodes}")
     draws = stream(seed, "topology", "regular", nodes, degree)
     word = f"regular:{nodes},{degree}"
-    if nodes <= SMALL or degree <= 0.8 * nodes:
+    if nodes <= SMALL or degree <= 0.7 * nodes:
         return _connected_draw(word, draws, nx.random_regular_graph, degree, nodes)
     # What is left out is drawn instead: networkx seldom gets a dense one right, and tries for ever.
     return _connected_draw(word, draws, _dense_regular, degree, nodes)

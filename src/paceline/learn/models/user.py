@@ -33,13 +33,13 @@ def load_user_model(reference: str) -> Factory:
     return _guarded(factory, reference)
 
 
-def lend_model(model: nn.Module | Callable[..., nn.Module]) -> str:
+def lend_model(model: nn.Module | Callable[..., nn.Module], name: str = "") -> str:
     """A name for a network that is at hand: a module, or a function or class that makes one.
 
     A function may take the shape of a sample and the number of classes, or nothing. A module is copied, and every
     run starts from its weights.
     """
-    name = f"given:{_plain(model)}_{len(_LENT)}"
+    name = name or f"given:{_plain(model)}_{len(_LENT)}"
     if isinstance(model, nn.Module):
         _LENT[name] = lambda shape, classes: copy.deepcopy(model)
     elif callable(model):

@@ -1,0 +1,97 @@
+"""Directories of cut-off runs that were damaged, or that somebody else wrote: they go on, or say what is wrong."""
+
+import contextlib
+import json
+import shutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.errors import PacelineError
+from paceline.runs.performing import read_resumption, resume
+from tests.contract.test_resume import cut_off, experiment, kept_files, perform
+from tests.fuzz.hostile import HARD, damaged, few
+
+WORDS = ["clients=6", "rounds=6", "partition=iid", "fedavg.participants=3", "model=logistic", "flush=3", "every=1"]
+FILES = ("paceline.json", "settings.json", "metrics.jsonl", "summary.json", "checkpoints/learned.jsonl", "CHECKPOINT",
+         "spans/part-000000000000.parquet")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory):
+    """A directory that a killed process left, and one of a run that was not killed."""
+    folder, patch = tmp_path_factory.mktemp("cut"), pytest.MonkeyPatch()
+    perform(experiment(["fedavg"], folder / "whole", WORDS))
+    return cut_off(patch, ["fedavg"], folder, 3, 4, WORDS), folder / "whole"
+
+
+def file_of(directory, name):
+    return next((directory / "checkpoints").glob("stop-*")) if name == "CHECKPOINT" else directory / name
+
+
+def goes_on_or_explains(directory, whole):
+    """What was damaged may be found out, or be made again; never is it taken for what it is not."""
+    try:
+        outcome = resume(read_resumption(directory, accept=["all"]))
+    except PacelineError:
+        return
+    if outcome.failures == []:
+        assert kept_files(directory)[1:3] == kept_files(whole)[1:3]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_files(cut, tmp_path, name):
+    directory, whole = cut
+    content = file_of(directory, name).read_bytes()
+
+    @few
+    @given(damaged(content))
+    def go(changed):
+        again = tmp_path / "again"
+        shutil.rmtree(again, ignore_errors=True)
+        shutil.copytree(directory, again)
+        file_of(again, name).write_bytes(changed)
+        goes_on_or_explains(again, whole)
+
+    go()
+
+
+def paths(tree, before=()):
+    """Every place in a tree of JSON."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        yield (*before, key)
+        yield from paths(value, (*before, key))
+
+
+def test_other_values_in_the_manifest(cut, tmp_path):
+    directory, _ = cut
+    manifest = json.loads((directory / "paceline.json").read_text())
+
+    @few
+    @given(st.sampled_from(list(paths(manifest))), st.sampled_from([None, True, -1, 1e400, [], {}, "", *HARD]))
+    def go(path, value):
+        again = tmp_path / "again"
+        shutil.rmtree(again, ignore_errors=True)
+        shutil.copytree(directory, again)
+        changed = json.loads(json.dumps(manifest))
+        inside = changed
+        for key in path[:-1]:
+            inside = inside[key]
+        inside[path[-1]] = value
+        (again / "paceline.json").write_text(json.dumps(changed))
+        with contextlib.suppress(PacelineError):
+            resume(read_resumption(again, accept=["all"]))
+
+    go()
+
+
+@pytest.mark.parametrize("folder", ["..", "/tmp/elsewhere", "a/../../b"])
+def test_a_manifest_leads_nowhere_else(cut, tmp_path, folder):
+    directory, _ = cut
+    shutil.copytree(directory, tmp_path / "again")
+    manifest = json.loads((directory / "paceline.json").read_text())
+    (tmp_path / "again" / "paceline.json").write_text(json.dumps(manifest | {"folders": [folder]}))
+    with pytest.raises(PacelineError, match="is not of the form"):
+        read_resumption(tmp_path / "again")
