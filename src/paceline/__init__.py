@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paceline.algorithms.base import Algorithm, Progress, Traits, draw_clients, visit
+    from paceline.algorithms.base import Algorithm, Progress, Sums, Traits, draw_clients, visit
     from paceline.algorithms.fedasync import FedAsync
     from paceline.algorithms.fedbuff import FedBuff
     from paceline.algorithms.pool import start_pool
@@ -39,6 +39,7 @@ __all__ = [
     "to_groupnorm",
     "Algorithm",
     "Traits",
+    "Sums",
     "World",
     "Progress",
     "Dropped",
@@ -79,6 +80,7 @@ _HOMES = {
     "to_groupnorm": "learn.models",
     "Algorithm": "algorithms.base",
     "Traits": "algorithms.base",
+    "Sums": "algorithms.base",
     "World": "algorithms.world",
     "Progress": "algorithms.base",
     "Dropped": "errors",

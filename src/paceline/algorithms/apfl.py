@@ -16,6 +16,7 @@ from paceline.algorithms.base import (
     Dropped,
     Model,
     Progress,
+    Sums,
     Traits,
     World,
     count_rejected,
@@ -61,6 +62,7 @@ class APFL:
             absence="skip",
             arrivals=True,
             needs_public=self.aggregation.needs_public,
+            private=Sums(),
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

@@ -46,6 +46,7 @@ __all__ = [
     "Reading",
     "Score",
     "Spread",
+    "Sums",
     "World",
     "apply",
     "by_rows",
@@ -96,6 +97,17 @@ class Assumption:
     """The algorithm's own settings that come to this."""
 
 
+@dataclass(frozen=True)
+class Sums:
+    """What others can know of uploads, where clients send nothing but updates of what a server sent them."""
+
+    together: int = 1
+    """The server uses nothing but sums of so many uploads, of different clients, all with the same weight, one sum a
+    round; 1: uploads may be used in any way, and each must be protected by itself."""
+    drawn: bool = False
+    """Whether the clients of a sum are drawn anew, uniformly among all that are there, without replacement."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traits:
     """What must be known of an algorithm before it runs."""
@@ -120,6 +132,8 @@ class Traits:
     """Whether something in it (a cosine over the run) depends on how many rounds there are."""
     needs_public: bool = False
     """Whether its server needs samples of its own."""
+    private: Sums | str = ""
+    """For differential privacy: what others can know of uploads, or why it cannot be had."""
     assumption: Assumption | None = None
     """Where the schedule depends on something learned: what a dry run, which learns nothing, takes for granted."""
 

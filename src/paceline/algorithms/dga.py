@@ -14,6 +14,7 @@ from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
     Model,
     Progress,
+    Sums,
     Traits,
     World,
     came_back,
@@ -43,8 +44,13 @@ class DGA:
 
     def traits(self, clients: int) -> Traits:
         """The average is of all devices."""
+        summed = Sums(clients) if self.aggregation.rule == "mean" else Sums()
         return Traits(
-            rounds=self.rounds, local=self.local, absence="wait", needs_public=self.aggregation.needs_public
+            rounds=self.rounds,
+            local=self.local,
+            absence="wait",
+            needs_public=self.aggregation.needs_public,
+            private="devices train on from models of their own; dga.extra=false can" if self.extra else summed,
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

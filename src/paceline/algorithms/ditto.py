@@ -13,6 +13,7 @@ from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
     Model,
     Progress,
+    Sums,
     Traits,
     World,
     came_back,
@@ -49,7 +50,9 @@ class Ditto:
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is not waited for."""
-        return Traits(rounds=self.rounds, local=self.local, absence="skip")
+        return Traits(
+            rounds=self.rounds, local=self.local, absence="skip", private=Sums(self.participants, drawn=True)
+        )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """FedAvg for the global model; personal models go along."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from paceline.algorithms.base import Progress, Traits, World, require
+from paceline.algorithms.base import Progress, Sums, Traits, World, require
 from paceline.algorithms.pool import check_pool, start_pool
 from paceline.bounds import bounded, check_bounds
 from paceline.errors import nearest
@@ -40,7 +40,7 @@ class FedAsync:
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is replaced."""
-        return Traits(rounds=self.rounds, local=self.local, absence="skip", arrivals=True)
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", arrivals=True, private=Sums())
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The updater: x_t = (1 - α_t) x_{t-1} + α_t x_new, with α_t = α s(t - τ)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.base import Progress, Traits, World, total
+from paceline.algorithms.base import Progress, Sums, Traits, World, total
 from paceline.algorithms.pool import check_pool, start_pool
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
@@ -31,7 +31,7 @@ class FedBuff:
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is replaced."""
-        return Traits(rounds=self.rounds, local=self.local, absence="skip", arrivals=True)
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", arrivals=True, private=Sums())
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The server: take K updates, move by their mean, each weighted by its staleness."""

@@ -14,6 +14,7 @@ from paceline.algorithms.aggregate import distillation_flops, distilled
 from paceline.algorithms.base import (
     Model,
     Progress,
+    Sums,
     Traits,
     World,
     came_back,
@@ -48,6 +49,7 @@ class FedDF:
             absence="skip",
             mixes_architectures=True,
             needs_public=self.teach,
+            private=Sums(),
         )
 
     def check(self, clients: int) -> None:

@@ -87,7 +87,13 @@ class FedDST:
 
     def traits(self, clients: int) -> Traits:
         """Whoever leaves is not waited for."""
-        return Traits(rounds=self.rounds, local=self.local, absence="skip", paced_by_rounds=self.last is None)
+        return Traits(
+            rounds=self.rounds,
+            local=self.local,
+            absence="skip",
+            paced_by_rounds=self.last is None,
+            private="clients send masks, which they choose by their gradients",
+        )
 
     def moved(self, round: int) -> float:
         """The share of weights that this round moves; 0 in most."""

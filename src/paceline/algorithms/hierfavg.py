@@ -14,6 +14,7 @@ from paceline.algorithms.base import (
     Event,
     Model,
     Progress,
+    Sums,
     Traits,
     World,
     came_back,
@@ -75,6 +76,7 @@ class HierFAVG:
             servers=self.servers + 1,
             links={(k + 1, self.servers + 1) for k in range(self.servers)},
             outlives_servers=True,
+            private=Sums(),
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

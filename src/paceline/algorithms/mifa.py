@@ -14,6 +14,7 @@ from paceline.algorithms.base import (
     Dropped,
     Model,
     Progress,
+    Sums,
     Traits,
     World,
     came_back,
@@ -39,7 +40,11 @@ class MIFA:
     def traits(self, clients: int) -> Traits:
         """Nobody is waited for, but in the first round."""
         return Traits(
-            rounds=self.rounds, local=self.local, absence="skip", needs_public=self.aggregation.needs_public
+            rounds=self.rounds,
+            local=self.local,
+            absence="skip",
+            needs_public=self.aggregation.needs_public,
+            private=Sums(),
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

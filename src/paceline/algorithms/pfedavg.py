@@ -17,6 +17,7 @@ from paceline.algorithms.base import (
     Dropped,
     Model,
     Progress,
+    Sums,
     Traits,
     World,
     came_back,
@@ -95,6 +96,7 @@ class PFedAvg:
             servers=graph.nodes,
             links=None if drawn else {(i + 1, j + 1) for i, j in graph.edges},
             outlives_servers=True,
+            private=Sums(),
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

@@ -21,6 +21,7 @@ from paceline.algorithms.base import (
     Event,
     Model,
     Progress,
+    Sums,
     Traits,
     World,
     came_back,
@@ -102,8 +103,20 @@ class PSFL:
             local=self.local,
             absence="skip",
             needs_public=self.aggregation.needs_public,
+            private=self.sums(),
             assumption=self.assumed_structure() if self.given_structure() is None else None,
         )
+
+    def sums(self) -> Sums | str:
+        """What others can know of uploads: FedAvg's equal sums, or each upload where the server weighs them."""
+        structure = self.given_structure()
+        if structure is None:
+            return "its warm-up compares gradients that clients send; psfl.length=1 can"
+        if structure[1] > 1:
+            return "a model passes through several clients before the server sees it; psfl.length=1 can"
+        if self.aggregation.rule != "mean" or self.server.weights != "uniform":
+            return Sums()
+        return Sums(structure[0], drawn=self.sampler == "uniform")
 
     def assumed_structure(self) -> Assumption:
         """The structure that a dry run, which learns nothing, takes for the one that a warm-up would find.

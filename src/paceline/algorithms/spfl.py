@@ -15,6 +15,7 @@ from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
     Model,
     Progress,
+    Sums,
     Traits,
     World,
     count_rejected,
@@ -50,7 +51,11 @@ class SPFL:
     def traits(self, clients: int) -> Traits:
         """NI-2: a synchronous round waits for all its devices."""
         return Traits(
-            rounds=self.rounds, local=self.local, absence="wait", needs_public=self.aggregation.needs_public
+            rounds=self.rounds,
+            local=self.local,
+            absence="wait",
+            needs_public=self.aggregation.needs_public,
+            private=Sums(clients) if self.aggregation.rule == "mean" else Sums(),
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

@@ -38,6 +38,11 @@ def uniform(key: Tensor) -> Tensor:
     return (_shift(key, 41).to(torch.float32) + 0.5) * 2.0**-23
 
 
+def fine_uniform(key: Tensor) -> Tensor:
+    """A float64 in the open interval (0, 1) from each key, with 52 bits, as ``seeds.uniform`` draws it."""
+    return (_shift(key, 12).to(torch.float64) + 0.5) * 2.0**-52
+
+
 def integers(key: Tensor, high: int) -> Tensor:
     """An integer of [0, high) from each key (bias below high/2^63)."""
     return _shift(key, 1) % high

@@ -111,6 +111,20 @@ def absence_rules(groups: Sequence[Group]) -> str:
 _RULES = {"skip": "left out (skip)", "wait": "waited for (wait)"}
 
 
+def spent(groups: Sequence[Group]) -> str:
+    """What ε private runs have come to, the largest of their seeds; nothing where no run is private."""
+    found = []
+    for group in groups:
+        asked = [run for run in group.runs if run.figure("privacy", "clip") is not None]
+        losses = [loss for run in asked if (loss := run.figure("privacy", "epsilon")) is not None]
+        if asked and len(losses) == len(asked):
+            delta = number(max(run.figure("privacy", "delta") or 0.0 for run in asked), 3)
+            found.append(f"{group.label} ε = {number(max(losses), 3)} at δ = {delta}")
+        elif asked:
+            found.append(f"{group.label} has no ε, for nothing is noised")
+    return f"differential privacy (one client replaced): {'; '.join(found)}" if found else ""
+
+
 def ended_early(groups: Sequence[Group]) -> str:
     """Which runs ended before their last round, and why; nothing where none did."""
     found = [f"{group.label} seed {run.seed}: {why}" for group in groups for run in group.runs if (why := _why(run))]
@@ -157,7 +171,14 @@ def _ran_out(run: Run) -> bool:
 
 def remarks(groups: Sequence[Group]) -> list[str]:
     """What a reader of the comparison must know besides."""
-    told = mixed_scores(groups), absence_rules(groups), ended_early(groups), ran_out(groups), unfinished(groups)
+    told = (
+        mixed_scores(groups),
+        absence_rules(groups),
+        spent(groups),
+        ended_early(groups),
+        ran_out(groups),
+        unfinished(groups),
+    )
     return [text for text in told if text]
 
 

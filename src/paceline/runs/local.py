@@ -112,5 +112,7 @@ def _check(settings: Settings, workers: int) -> None:
         )
     if settings.hostile != "none":
         raise SettingError(f"hostile is {settings.hostile!r}, but devices of --world local are honest; leave it out")
+    if settings.privacy.clip is not None:
+        raise SettingError("privacy.clip is given, but devices of --world local send what they trained; leave it out")
     if settings.executor.dtype != "float32":
         raise SettingError("models travel in 4 bytes a number with --world local; use executor.dtype=float32")

@@ -54,6 +54,8 @@ def make_run(
         absence=parse_absence(settings.absence),
         flush=flush_limit(settings, traits, problem),
         check_places=check_places,
+        privacy=settings.privacy,
+        sums=settings.privacy.sums(settings.name, traits),
     )
     if dry and traits.assumption is not None:
         world.tell(Event(text=f"a dry run learns nothing: {traits.assumption.text}"))
@@ -68,6 +70,7 @@ def prepared(settings: Settings, *, dry: bool = False) -> tuple[Settings, Traits
     s = settings
     s.algorithm.check(s.clients)
     traits: Traits = s.algorithm.traits(s.clients)
+    s.privacy.sums(s.name, traits)
     s = replace(s, absence=traits.absence if s.absence == OWN else s.absence)
     parse_absence(s.absence)
     if dry and traits.assumption is not None:

@@ -22,6 +22,7 @@ from paceline.runs.recorder import Recorder, Row
 from paceline.runs.settings import Settings
 from paceline.runs.until import Until
 from paceline.worlds.learner import Learner
+from paceline.worlds.privacy.spending import Spending
 from paceline.worlds.problem import Problem
 
 PHANTOMS = 3
@@ -35,6 +36,7 @@ class RunningWorld(World, Protocol):
     ledger: Ledger
     chronicle: Chronicle
     learner: Learner
+    spending: Spending | None
     progress: int
     on_deserted: Callable[[Deserted], None] | None
 
@@ -188,7 +190,7 @@ class Run:
 
     async def _evaluate(self, progress: Progress) -> bool:
         """Promise (or, if the schedule depends on it, await) a row of metrics; True if the target is met."""
-        row = self.recorder.costs(self.world.progress, self.world.now()) | dict(progress.info)
+        row = self.recorder.costs(self.world.progress, self.world.now()) | dict(progress.info) | self._spent()
         if self.learner.dry:
             self.recorder.write(row)
             return False
@@ -198,6 +200,12 @@ class Run:
             return False
         await self.learner.observe(measures[""])  # by now its row is written
         return self.recorder.reached is not None
+
+    def _spent(self) -> dict[str, float]:
+        """What has been spent of privacy, where there is any."""
+        spending = self.world.spending
+        epsilon = None if spending is None else spending.epsilon(self.world.progress)
+        return {} if epsilon is None else {"epsilon": epsilon}
 
     async def _measures(self, progress: Progress) -> dict[str, Measure]:
         """The scores of a row, promised."""
@@ -293,6 +301,7 @@ class Run:
             "hostile": sorted(self.learner.adversary.clients),
             "rounds": self.world.progress,
             "time": self.world.now(),
+            **({"privacy": spending.plain(self.world.progress)} if (spending := self.world.spending) else {}),
         }
 
     def summary(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from paceline.system import FleetSettings
 from paceline.system.listed import read_fleet
 from paceline.worlds.absence import ABSENCES
 from paceline.worlds.hostile import ATTACKS
+from paceline.worlds.privacy.settings import Privacy
 
 A = TypeVar("A")
 _BETWEEN = re.compile(r",(?=[A-Za-z_][\w.]*=)")
@@ -81,6 +82,7 @@ class Settings:
     """Client visits after which deferred learning is computed even if nobody asks; bounds memory."""
     absence: str = written(OWN, ABSENCES)
     """What becomes of devices that are away, or leave in the middle; ``own`` is each algorithm's own rule."""
+    privacy: Privacy = field(default_factory=Privacy)
     fleet: FleetSettings = field(default_factory=FleetSettings)
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
 

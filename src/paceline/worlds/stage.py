@@ -21,6 +21,7 @@ from paceline.worlds.barrier import Activity, book_waits, say_where
 from paceline.worlds.diary import Diary
 from paceline.worlds.learner import Learner
 from paceline.worlds.machines import Machines, Task
+from paceline.worlds.privacy.spending import Spending
 from paceline.worlds.problem import Problem
 
 T = TypeVar("T")
@@ -51,6 +52,8 @@ class Stage:
         self.failures = machines.failures
         self.public = PublicSamples(learner.problem)
         self.learning = Lessons(self)
+        self.spending: Spending | None = None
+        """What has been spent of privacy, where uploads are protected."""
         self._diary = diary
 
     # -- what costs no time ---------------------------------------------------------------------------------

@@ -10,19 +10,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from paceline.algorithms.base import Sums
 from paceline.clock import VirtualLoop, make_loop
 from paceline.errors import Dropped, Fruitless
 from paceline.learn.graph import Model, Promise
 from paceline.ledger import Ledger
+from paceline.ledger.events import Event
 from paceline.system import Fleet, Leave
 from paceline.system.failures import Failures
 from paceline.worlds.absence import SKIP, Absence
 from paceline.worlds.diary import Diary
 from paceline.worlds.hostile import HARMLESS, Hostile
 from paceline.worlds.learner import Learner
-from paceline.worlds.machines import Task
+from paceline.worlds.machines import Machines, Task
 from paceline.worlds.network.transfers import Transfers
 from paceline.worlds.places import CheckedMachines
+from paceline.worlds.privacy.machines import PrivateMachines
+from paceline.worlds.privacy.settings import UNPROTECTED, Privacy
+from paceline.worlds.privacy.spending import Spending
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.presence import SimulatedPresence
 from paceline.worlds.stage import Stage
@@ -195,15 +200,24 @@ def simulate(
     absence: Absence = SKIP,
     flush: float = math.inf,
     check_places: bool = False,
+    privacy: Privacy = UNPROTECTED,
+    sums: Sums | None = None,
 ) -> Stage:
     """One run's simulated world; without ``learning`` it is a dry one: the schedule and its costs only.
 
-    With ``check_places`` a model that is used where it was never sent is an error.
+    With ``check_places`` a model that is used where it was never sent is an error. With ``privacy``, where ``sums``
+    says how the algorithm adds uploads up, these are protected.
     """
     loop, ledger = make_loop(), ledger if ledger is not None else Ledger()
     learner = Learner(loop, problem, seed, dry=not learning, adversary=adversary, flush=flush)
     machines = SimulatedMachines(loop, fleet, learner, ledger, absence)
-    checked = CheckedMachines(machines) if check_places else machines
+    checked: Machines = CheckedMachines(machines) if check_places else machines
+    spending = Spending(privacy, sums, fleet.size, steady=machines.presence.steady) if sums is not None else None
+    if spending is not None:
+        checked = PrivateMachines(checked, learner, spending)
     stage = Stage(checked, learner, ledger, machines.diary)
+    if spending is not None:
+        stage.spending = spending
+        stage.tell(Event(text=spending.text()))
     machines.presence.on_absence = stage.note
     return stage
