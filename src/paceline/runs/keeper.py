@@ -50,6 +50,10 @@ class Keeping:
     budget: float = BUDGET
     """Bytes."""
 
+    def plain(self) -> dict[str, float | None]:
+        """For JSON, which has no infinity: no interval is never."""
+        return {"every": None if self.every == math.inf else self.every, "budget": self.budget}
+
     @classmethod
     def parse(cls, text: str | None) -> Keeping:
         """From ``60`` (seconds), ``never``, or ``60,2GB``; None for what is usual.
@@ -159,14 +163,13 @@ class Keeper:
                 " all may take: this one stays, and no other is written"
             )
 
-    def finish(self) -> None:
-        """All runs have ended: nothing of this is needed any more."""
-        self._learned.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def close(self) -> None:
-        """The drive ends before its runs do."""
+        """The drive has ended, with or before its runs."""
         self._learned.close()
+
+    def forget(self) -> None:
+        """All runs have ended, and that is written down: nothing of this is needed any more."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
@@ -210,7 +213,13 @@ class Keeper:
             self._learned.path.unlink(missing_ok=True)
             return
         state = checkpoint.state
-        self._stops = self._learned.reopen(int(state["bytes"]), str(state["sha256"]))
+        try:
+            self._stops = self._learned.reopen(int(state["bytes"]), str(state["sha256"]))
+        except DataError as problem:
+            self.kept.said.append(f"{problem}; so it began again")
+            self.forget()
+            self._learned = LearnedFile(self._folder / FILE)
+            return
         self._from = checkpoint
         for run, seconds in zip(self._runs, state["seconds"], strict=True):
             run.recorder.seconds = float(seconds)
@@ -232,8 +241,9 @@ class Keeper:
                 f" {len(checkpoint.values)}: something that decides the schedule has changed since"
             )
         device = self._executor.trainer.device
+        moved = {id(value): value.to(device) for value, _ in checkpoint.values.values()}  # what is shared, once
         for number, (value, figure) in checkpoint.values.items():
-            held[number].value = value.to(device)
+            held[number].value = moved[id(value)]
             held[number].figure = None if figure is None else figure.to(device)
 
     def _held(self) -> list[tuple[int, Model, Tensor]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -54,7 +55,8 @@ class Manifest:
 
     def keeps(self) -> Keeping:
         """How often values are kept."""
-        return Keeping(**self.keeping)
+        every = self.keeping.get("every")
+        return Keeping(**{**self.keeping, "every": math.inf if every is None else every})
 
 
 def read_manifest(directory: Path) -> Manifest:

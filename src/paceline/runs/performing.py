@@ -23,7 +23,7 @@ from paceline.runs.manifest import Manifest, read_manifest
 from paceline.runs.recorder import Row
 from paceline.runs.replay import ALONE
 from paceline.runs.run import Run
-from paceline.runs.sameness import circumstances, data_digests, refuse_changed
+from paceline.runs.sameness import DATA, circumstances, data_digests, refuse_changed
 from paceline.runs.settings import Settings
 from paceline.runs.stopping import PATIENCE, Stopping
 
@@ -85,8 +85,8 @@ def _perform_kept(
     again = resumption is not None
     manifest = _manifest(experiment, out, runs)
     if resumption is not None:
-        data = {name: "" for name in resumption.manifest.same if name.startswith("data of ")}
-        now = same | (data_digests(runs) if data else {})
+        known = any(name.startswith(DATA) for name in resumption.manifest.same)
+        now = same | (data_digests(runs) if known else {})
         refuse_changed(resumption.manifest.same, now, resumption.accepted)
         same = resumption.manifest.same | now
     manifest.same = same
@@ -100,13 +100,12 @@ def _perform_kept(
             refuse_taken(out)  # once more: another process may have come and gone since
         manifest.write(out)
 
-        def on_checkpoint() -> None:
+        def note_data() -> None:
+            """Not at once: short runs need not wait for it."""
             manifest.same |= data_digests(runs)
             manifest.write(out)
 
-        keeper = Keeper(
-            out, runs, executor, register, experiment.keeping, stopping, again=again, on_first=on_checkpoint
-        )
+        keeper = Keeper(out, runs, executor, register, experiment.keeping, stopping, again=again, on_first=note_data)
         try:
             for run in runs:
                 run.start(again=again)
@@ -116,10 +115,10 @@ def _perform_kept(
             raise
         else:
             manifest.status = "done"
-            keeper.finish()
         finally:
             keeper.close()
             manifest.write(out)
+        keeper.forget()  # only now: whoever is killed before can still be resumed
     return Outcome(runs=tuple(runs), statistics=executor.statistics, kept=keeper.kept)
 
 
@@ -154,7 +153,7 @@ def _manifest(experiment: Experiment, out: Path, runs: Sequence[Run]) -> Manifes
             name: getattr(experiment, name)
             for name in ("dry", "keep_spans", "check_places", "keep_models", "workers")
         },
-        keeping=asdict(experiment.keeping),
+        keeping=experiment.keeping.plain(),
     )
 
 
@@ -197,5 +196,6 @@ def _perform_locally(experiment: Experiment, workers: int, on_row: OnRow | None 
         keep_spans=experiment.keep_spans,
         on_row=on_row,
     )
-    drive([run], executor)
+    with Stopping(patience=0):
+        drive([run], executor)
     return Outcome(runs=(run,), statistics=executor.statistics, kept=Kept())

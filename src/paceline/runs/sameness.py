@@ -21,6 +21,8 @@ from paceline.runs.run import Run
 Same = dict[str, str]
 _PARTS = re.compile(r"[:,+@=]")
 CHUNK = 1 << 20
+DATA = "data of "
+"""How the names of digests of data begin."""
 
 
 def circumstances(runs: Sequence[Run], trainer: Trainer) -> Same:
@@ -41,7 +43,7 @@ def data_digests(runs: Sequence[Run]) -> Same:
     found: Same = {}
     for run in runs:
         problem = run.problem
-        name = f"data of {problem.dataset}"
+        name = f"{DATA}{problem.dataset}"
         if name not in found and problem.train_shards is not None and problem.test is not None:
             parts = (problem.train_shards.x, problem.train_shards.y, *problem.test)
             found[name] = _digest([part.numpy() for part in parts])
