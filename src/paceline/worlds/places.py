@@ -10,51 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paceline.algorithms.world import Failing, Presence
-from paceline.clock import VirtualLoop
 from paceline.errors import Misplaced
 from paceline.learn.graph import Ghost, LocalReadings, Model, Promise, Sum, common_places
-from paceline.worlds.machines import Machines, Task
+from paceline.worlds.machines import Task
+from paceline.worlds.wrapping import WrappedMachines
 
 
-class CheckedMachines:
+class CheckedMachines(WrappedMachines):
     """Any machines, with the question of places asked before each act."""
-
-    def __init__(self, machines: Machines) -> None:
-        self._machines = machines
-
-    @property
-    def loop(self) -> VirtualLoop:
-        """The clock."""
-        return self._machines.loop
-
-    @property
-    def size(self) -> int:
-        """How many devices there are."""
-        return self._machines.size
-
-    @property
-    def presence(self) -> Presence:
-        """Who is there."""
-        return self._machines.presence
-
-    @property
-    def failures(self) -> Failing:
-        """What may break."""
-        return self._machines.failures
-
-    @property
-    def shares_links(self) -> bool:
-        """Whether transfers of one site go side by side."""
-        return self._machines.shares_links
-
-    def failing(self, site: int) -> float:
-        """When a server fails."""
-        return self._machines.failing(site)
-
-    def seconds(self, client: int, flops: float) -> float:
-        """How long a client takes for so much work, on average."""
-        return self._machines.seconds(client, flops)
 
     async def visit(self, task: Task) -> tuple[Model, Model | None]:
         """What is trained is at the client, and so must be all that it is trained from."""
@@ -82,10 +45,6 @@ class CheckedMachines:
         self._require(model, site, "compute")
         return await self._machines.work(site, flops, round, model)
 
-    def bring(self, models: Sequence[Model]) -> None:
-        """Whoever observes a run may see everything."""
-        self._machines.bring(models)
-
     def read(self, promise: Promise[Any]) -> None:
         """What an algorithm reads must be at one site, or at each site its own."""
         sites = promise.sites if isinstance(promise, LocalReadings) else 1
@@ -96,10 +55,6 @@ class CheckedMachines:
                     f"something is read off models of different sites at t={self.loop.time():g} s, and no site has"
                     " all of them; send them to one site first"
                 )
-
-    def close(self) -> None:
-        """End what was started."""
-        self._machines.close()
 
     def _require(self, model: Model, site: int, act: str) -> None:
         if model.places is None or site in model.places:

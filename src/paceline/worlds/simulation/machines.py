@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from paceline.clock import VirtualLoop, make_loop
@@ -18,9 +19,10 @@ from paceline.system import Fleet, Leave
 from paceline.system.failures import Failures
 from paceline.worlds.absence import SKIP, Absence
 from paceline.worlds.diary import Diary
+from paceline.worlds.faults import REFUSED, FaultKind, Faults, FaultyMachines
 from paceline.worlds.hostile import HARMLESS, Hostile
 from paceline.worlds.learner import Learner
-from paceline.worlds.machines import Task
+from paceline.worlds.machines import Machines, Task
 from paceline.worlds.network.transfers import Transfers
 from paceline.worlds.places import CheckedMachines
 from paceline.worlds.problem import Problem
@@ -194,6 +196,7 @@ def simulate(
     adversary: Hostile = HARMLESS,
     absence: Absence = SKIP,
     flush: float = math.inf,
+    faults: Faults | None = None,
     check_places: bool = False,
 ) -> Stage:
     """One run's simulated world; without ``learning`` it is a dry one: the schedule and its costs only.
@@ -203,7 +206,18 @@ def simulate(
     loop, ledger = make_loop(), ledger if ledger is not None else Ledger()
     learner = Learner(loop, problem, seed, dry=not learning, adversary=adversary, flush=flush)
     machines = SimulatedMachines(loop, fleet, learner, ledger, absence)
-    checked = CheckedMachines(machines) if check_places else machines
-    stage = Stage(checked, learner, ledger, machines.diary)
+    outer: Machines = CheckedMachines(machines) if check_places else machines
+    faulty = FaultyMachines(outer, faults, machines.diary) if faults is not None and faults.parts else None
+    stage = Stage(outer if faulty is None else faulty, learner, ledger, machines.diary)
     machines.presence.on_absence = stage.note
+    if faulty is not None:
+        faulty.on_fault = partial(_count_fault, stage)
     return stage
+
+
+def _count_fault(stage: Stage, kind: FaultKind, source: int, target: int) -> None:
+    """Faults are counted by the device that sent the message or was to get it; what was refused is also rejected."""
+    device = source if source >= 0 else target
+    stage.count(f"{kind} messages of {'client' if device >= 0 else 'server'}", abs(device))
+    if kind in REFUSED:
+        stage.count("rejected client", source)
