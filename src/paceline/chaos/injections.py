@@ -69,7 +69,8 @@ INJECTIONS = {
         Injection(
             name="server crash",
             group="machines",
-            text="the first server fails for good at 40 % of the time (`fleet.failures=server:1@SECONDS`)",
+            text=f"the first server fails for good at {STRIKES:.0%} of the undisturbed time"
+            " (`fleet.failures=server:1@SECONDS`)",
             words=_crash,
         ),
         Injection(
