@@ -13,6 +13,7 @@ from paceline.chaos.injections import Injection, chosen
 from paceline.chaos.killed import Mortals
 from paceline.chaos.trial import Trial, simulated, with_workers
 from paceline.errors import DataError, PacelineError, SiteError
+from paceline.reading import shown
 
 Outcome = Literal["goes on", "waits", "ends", "hang", "wrong", "–"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -71,10 +72,19 @@ class Table:
 def from_plain(words: Any) -> Table:
     """A table that was written to JSON."""
     try:
-        cells = tuple(Cell(**cell) for cell in words["cells"])
-        return Table(seed=words["seed"], settings=tuple(words["settings"]), cells=cells)
-    except (TypeError, KeyError) as problem:
+        cells = tuple(_cell(cell) for cell in words["cells"])
+        return Table(seed=int(words["seed"]), settings=tuple(map(str, words["settings"])), cells=cells)
+    except (TypeError, KeyError, ValueError) as problem:
         raise DataError(f"this is no table of `paceline chaos --json`: {problem}") from None
+
+
+def _cell(words: Mapping[str, Any]) -> Cell:
+    cell = Cell(**words)
+    texts, numbers = (cell.algorithm, cell.fault, cell.message), (cell.accuracy, cell.time)
+    plain = all(isinstance(text, str) for text in texts) and isinstance(cell.struck, bool)
+    if cell.outcome not in OUTCOMES or not plain or not all(isinstance(n, float | int | None) for n in numbers):
+        raise ValueError(f"{shown(words)} is no cell")
+    return cell
 
 
 def experiment(

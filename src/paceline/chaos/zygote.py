@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import paceline.algorithms.pfedavg  # noqa: F401  # what graphs need, so that no child has to import it
 from paceline.runs.experiment import make_experiment
 from paceline.runs.keeper import Keeping
 from paceline.runs.performing import perform, read_resumption, resume
+from paceline.runs.problem import tensors_once
 from paceline.runs.recorder import Row
 from paceline.runs.run import Run
 
@@ -53,6 +55,7 @@ def child(order: dict[str, Any]) -> None:
 
 def main() -> None:
     """Carry out orders until there are no more."""
+    tensors_once("digits")  # once for all children
     for line in sys.stdin:
         pid = os.fork()
         if not pid:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from json import JSONDecodeError, dumps, loads
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 
 from paceline.cli.names import begun
 from paceline.cli.options import Quiet, Set
-from paceline.errors import DataError
+from paceline.reading import parse_object, read_text
 
 if TYPE_CHECKING:
     from paceline.chaos.laboratory import Cell, Table
@@ -70,10 +70,7 @@ def chaos(
 def _read(path: Path) -> Table:
     from paceline.chaos.laboratory import from_plain
 
-    try:
-        return from_plain(loads(path.read_text(encoding="utf-8")))
-    except (UnicodeDecodeError, JSONDecodeError) as problem:
-        raise DataError(f"{path} is no JSON: {problem}") from None
+    return from_plain(parse_object(read_text(path), str(path)))
 
 
 def _print(found: Table) -> None:

@@ -126,8 +126,8 @@ class FaultyMachines(WrappedMachines):
         self._faults = faults
         self._diary = diary
         self._sent: Counter[tuple[int, int]] = Counter()
-        self._failed = 0
-        """How many in a row."""
+        self._failed: Counter[bool] = Counter()
+        """How many in a row: of those that servers send, and of those that devices do."""
 
     async def carry(
         self, models: Sequence[Model], source: int, target: int, round: int, *, waits: bool
@@ -139,7 +139,7 @@ class FaultyMachines(WrappedMachines):
         arrived = await self._machines.carry(models, source, target, round, waits=waits)
         if found:
             await self._suffer(found, models, source, target, round, waits)
-        self._failed = 0
+        self._failed[source >= 0] = 0
         return arrived
 
     async def _suffer(
@@ -159,9 +159,9 @@ class FaultyMachines(WrappedMachines):
         if late := sum(found.values()):
             await self._late(late, source, target, round, waits)
         if any(kind in found for kind in LOST):
-            raise self._failure(target, "lost")
+            raise self._failure(source, target, "lost")
         if any(kind in found for kind in REFUSED):
-            raise self._failure(source, "refused")
+            raise self._failure(source, source, "refused")
 
     async def _late(self, seconds: float, source: int, target: int, round: int, waits: bool) -> None:
         """The message is somewhere on its way; a device that was to receive it waits."""
@@ -176,13 +176,13 @@ class FaultyMachines(WrappedMachines):
         if self.failing(target) <= self.loop.time():
             raise Dropped(target, self.loop.time(), reason="failed")
 
-    def _failure(self, site: int, reason: Literal["lost", "refused"]) -> Dropped | Fruitless:
+    def _failure(self, source: int, site: int, reason: Literal["lost", "refused"]) -> Dropped | Fruitless:
         """What its sender is told; where nothing arrives any more, a run says so and ends."""
-        self._failed += 1
-        now = self.loop.time()
-        if self._failed < max(IN_VAIN, EACH * self.size):
+        self._failed[source >= 0] += 1
+        failed, now = self._failed[source >= 0], self.loop.time()
+        if failed < max(IN_VAIN, EACH * self.size):
             return Dropped(site, now, reason=reason, gone=False)
         return Fruitless(
-            f"no message arrives: the last {self._failed:,} were all lost or refused; now t={now:g} s. Lower the"
-            " shares in `faults`"
+            f"no message of {'devices' if source >= 0 else 'servers'} arrives: the last {failed:,} were all lost or"
+            f" refused; now t={now:g} s. Lower the shares in `faults`"
         )
