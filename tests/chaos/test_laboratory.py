@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,7 +173,7 @@ def test_an_alarm_that_was_set_before_goes_on():
 
 def test_a_killed_and_resumed_run_is_the_undisturbed_one():
     with Mortals() as mortals:
-        found = mortals.killed("fedavg", 0, ["rounds=6", "faults=lost:0.1+nan:0.1"])
+        found = mortals.killed("fedavg", 0, ["rounds=4", "faults=lost:0.1+nan:0.1"])
         zygote = mortals._zygote
     assert (found.kills, found.same) == (2, True)
     with pytest.raises(ProcessLookupError):
@@ -190,6 +191,13 @@ def test_another_result_after_resuming_is_wrong(monkeypatch):
     with Mortals() as mortals:
         cell = Bench(f"{BAD}:Good", 0, FEW, mortals).cell(INJECTIONS["killed"])
     assert (cell.outcome, cell.message) == ("wrong", "what it left is not what an undisturbed run leaves")
+
+
+def test_what_goes_wrong_before_a_run_begins_is_told():
+    with Mortals() as mortals:
+        bench = Bench(f"{BAD}:Good", 0, FEW, mortals)
+        refused = replace(INJECTIONS["lost"], words=lambda traits, seconds: "faults=lots:1")
+        assert bench.cell(refused).outcome == "ends" and "did you mean 'lost'" in bench.cell(refused).message
 
 
 @pytest.mark.slow

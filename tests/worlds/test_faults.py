@@ -74,17 +74,17 @@ def test_other_words_are_refused(word):
 
 
 def test_each_kind_befalls_its_share_of_messages_at_addresses_of_its_own():
-    """Of 20,000 draws the count is within 5 standard deviations: a false alarm in two million."""
+    """Of 10,000 draws the count is within 5 standard deviations: a false alarm in two million."""
     faults = parse_faults("lost:0.1+corrupted:0.1", 3)
-    found = [faults.befalling(source, -1, number) for source in range(20) for number in range(1000)]
+    found = [faults.befalling(source, -1, number) for source in range(20) for number in range(500)]
     lost, corrupted = (
         {place for place, kinds in enumerate(found) if kind in kinds} for kind in ("lost", "corrupted")
     )
     for kind in (lost, corrupted):
-        assert abs(len(kind) - 2000) < 5 * math.sqrt(20_000 * 0.1 * 0.9)
-    assert abs(len(lost & corrupted) - 200) < 5 * math.sqrt(200)
-    assert found == [faults.befalling(source, -1, number) for source in range(20) for number in range(1000)]
-    assert found[:1000] != [parse_faults("lost:0.1+corrupted:0.1", 4).befalling(0, -1, n) for n in range(1000)]
+        assert abs(len(kind) - 1000) < 5 * math.sqrt(10_000 * 0.1 * 0.9)
+    assert abs(len(lost & corrupted) - 100) < 5 * math.sqrt(100)
+    assert found == [faults.befalling(source, -1, number) for source in range(20) for number in range(500)]
+    assert found[:500] != [parse_faults("lost:0.1+corrupted:0.1", 4).befalling(0, -1, n) for n in range(500)]
 
 
 # -- what becomes of a message ---------------------------------------------------------------------------------------

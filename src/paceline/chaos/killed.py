@@ -59,6 +59,8 @@ class Mortals:
             except Hang as hang:
                 self._end()
                 return Killed(0, False, str(hang), hangs=True)
+            except SiteError as problem:
+                return Killed(0, False, str(problem))
 
     def _compared(self, name: str, seed: int, said: list[str], folder: Path) -> Killed:
         whole, other = folder / "whole", folder / "killed"

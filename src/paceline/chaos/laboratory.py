@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.chaos.injections import Injection, chosen
 from paceline.chaos.killed import Mortals
+from paceline.chaos.limits import Hang
 from paceline.chaos.trial import Trial, simulated, with_workers
-from paceline.errors import DataError, PacelineError, SiteError
+from paceline.errors import DataError, SettingError, SiteError
 from paceline.reading import shown
 
 Outcome = Literal["goes on", "waits", "ends", "hang", "wrong", "–"]
@@ -122,18 +123,23 @@ class Bench:
         """Inject one fault."""
         words = injection.words(self._plain.traits, self._plain.time)
         if words is None:
-            return Cell(algorithm=self._name, fault=injection.name, outcome="–")
-        if injection.way == "killed":
-            return self._killed(injection)
-        if injection.way == "worker":
-            return self._with_dead_worker(injection)
+            return self._made(injection, outcome="–")
         try:
-            trial = simulated(self._name, self._seed, [*self._settings, words], limit=PATIENCE * self._plain.time)
-        except PacelineError as problem:  # refused before it began
+            if injection.way == "killed":
+                return self._killed(injection)
+            if injection.way == "worker":
+                return self._with_dead_worker(injection)
+            return self._simulated(injection, words)
+        except SettingError as problem:  # refused before it began
             return self._made(injection, outcome="ends", message=str(problem).splitlines()[0])
-        struck = trial.rows != self._plain.rows
+        except Hang as hang:
+            return self._made(injection, outcome="hang", message=str(hang))
+
+    def _simulated(self, injection: Injection, words: str) -> Cell:
+        limit = PATIENCE * self._plain.time
+        trial = simulated(self._name, self._seed, [*self._settings, words], limit)
         time = trial.time / self._plain.time if trial.end == "done" else None
-        return self._judged(injection, trial, self._plain, time, struck)
+        return self._judged(injection, trial, self._plain, time, trial.rows != self._plain.rows)
 
     def _with_dead_worker(self, injection: Injection) -> Cell:
         """Its time is the wall clock's, which says more about the machine than about the algorithm: not compared."""
