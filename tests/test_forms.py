@@ -20,10 +20,11 @@ from paceline.system.network import BACKBONES, SHARINGS
 from paceline.system.server import SERVERS
 from paceline.topology.families import GRAPHS
 from paceline.worlds.absence import ABSENCES
+from paceline.worlds.faults import FAULTS
 from paceline.worlds.hostile import ATTACKS
 
 TABLES = [LAWS, TIMES, LINKS, SHARINGS, BACKBONES, AVAILABILITIES, SERVERS, FAILURES, GRAPHS, PARTITIONS]
-TABLES += [ABSENCES, ATTACKS]
+TABLES += [ABSENCES, ATTACKS, FAULTS]
 KNOWN = {"seed": 1, "size": 10, "clients": 10, "jitter": 0.0, "watts": None, "latency": 0.0, "server_mbps": None}
 
 FRUIT = Forms(

@@ -77,9 +77,9 @@ class SlowerWay(UserWarning):
     """Something is computed in a slower way than it might be; results are the same, only later."""
 
 
-Reason = Literal["away", "left", "late", "lost", "failed", "severed"]
+Reason = Literal["away", "left", "late", "lost", "refused", "failed", "severed"]
 """Why somebody dropped out: it was away when it was called; it left in the middle; it was waited for in vain until
-the deadline; its connection broke; the server failed; the link failed."""
+the deadline; its connection broke; what it sent was refused; the server failed; the link failed."""
 
 
 class Dropped(Exception):

@@ -42,6 +42,8 @@ def case(seed: int) -> tuple[str, list[str]]:
     if rng.random() < (0.6 if traits.servers > 1 else 0.3 if traits.servers else 0.0):
         words.append(f"fleet.failures={_failures(rng, fields, words)}")
     words.append(f"absence={rng.choice(['own', 'own', 'skip', 'wait', 'deadline:1', 'deadline:20'])}")
+    if rng.random() < 0.4:
+        words.append(f"faults={_faults(rng)}")
     return name, words
 
 
@@ -179,6 +181,13 @@ def _failures(rng: random.Random, fields: frozenset[str], words: Sequence[str]) 
             last = servers if peers else servers + 1
             kinds += [f"server:2@{time}", f"link:{link}@{time}", f"server:{last}@{time}+link:{link}@{time + 1}"]
     return rng.choice(kinds)
+
+
+def _faults(rng: random.Random) -> str:
+    share, seconds = rng.choice([0.02, 0.2, 0.7, 1]), rng.choice([0.01, 3, 60])
+    plain = [f"{kind}:{share}" for kind in ("lost", "duplicated", "corrupted", "oversized", "nan")]
+    kinds = [*plain, f"delayed:{share},{seconds}", f"reordered:{share},{seconds}"]
+    return "+".join(rng.sample(kinds, rng.choice([1, 1, 2, 3])))
 
 
 def _written(kind: str, lines: Sequence[str]) -> Path:

@@ -60,6 +60,7 @@ def test_the_ledger_has_real_seconds_and_real_bytes(tmp_path):
     [
         (["fleet.times=uniform"], "fleet settings describe simulated devices"),
         (["hostile=random:0.4"], "honest"),
+        (["faults=lost:0.1"], "messages of --world local are real"),
         (["executor.dtype=float64"], "4 bytes a number"),
     ],
 )

@@ -94,7 +94,7 @@ class HierFAVG:
             came = await came_back(
                 world, {server: self.edge(world, homes, server, round, model) for server in sorted(living)}
             )
-            if not came:
+            if not living:
                 raise SiteError(f"no server is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
             weights, answers = [weight for weight, _ in came.values()], [answer for _, answer in came.values()]
             model = mean(answers, weights) if any(weights) else model

@@ -23,6 +23,8 @@ from paceline.algorithms.base import Dropped, Event, Model, World, combine
 from paceline.topology import Graph, Mixing, consensus_rate, weigh_parts
 
 Weigh = Callable[[Graph], Mixing]
+PASSING = ("failed", "severed", "lost", "refused")
+"""Reasons for which a message that must not be missed is sent again, by another way if need be."""
 
 
 @dataclass(frozen=True)
@@ -263,10 +265,10 @@ class Overlay:
             try:
                 model = await self.world.send(model, self.sites[at], self.sites[path[1]], waits=False)
             except Dropped as dropped:
-                if dropped.reason not in ("failed", "severed"):  # somebody on the way is away
+                if dropped.reason not in PASSING:  # somebody on the way is away
                     self._settle(target, source, round, None)
                     return
-                await self.world.settled()  # until this failure is known here, too
+                await self.world.settled()  # until a failure is known here, too; what was lost is sent again
                 at = at if at in self.living else source
                 continue
             at = path[1]

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from paceline.cli.chaos import chaos
 from paceline.cli.data import data_app
 from paceline.cli.limits import some_workers
 from paceline.cli.names import NamesAlgorithms, algorithms, begun
@@ -46,6 +47,7 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(plan_app, name="plan")
 app.command()(reproduce)
+app.command(cls=NamesAlgorithms)(chaos)
 app.command()(algorithms)
 
 

@@ -40,8 +40,12 @@ def make_local_run(
     keep_spans: bool = True,
     on_row: Callable[[Run, Row], None] | None = None,
     grace: float = GRACE,
+    on_workers: Callable[[Workers], None] = lambda workers: None,
 ) -> Run:
-    """A run whose devices are processes of this machine; they are started here, and end with the run."""
+    """A run whose devices are processes of this machine; they are started here, and end with the run.
+
+    ``on_workers`` is told who these are, as soon as they are there.
+    """
     _check(settings, workers)
     settings, traits, problem = prepared(settings)
     clock = WallClock()
@@ -54,6 +58,7 @@ def make_local_run(
         clock, describe(settings), settings.clients, workers, Path(folder.name), _noted(journal, presence), WORKER
     )
     started.wait()
+    on_workers(started)
     hands = WorkerHands(loop, clock, learner, started, presence)
     machines = WallMachines(loop, settings.clients, hands, presence, ledger, journal)
     run = Run(
@@ -114,5 +119,7 @@ def _check(settings: Settings, workers: int) -> None:
         raise SettingError(f"hostile is {settings.hostile!r}, but devices of --world local are honest; leave it out")
     if settings.privacy.clip is not None:
         raise SettingError("privacy.clip is given, but devices of --world local send what they trained; leave it out")
+    if settings.faults != "none":
+        raise SettingError(f"faults is {settings.faults!r}, but messages of --world local are real; leave it out")
     if settings.executor.dtype != "float32":
         raise SettingError("models travel in 4 bytes a number with --world local; use executor.dtype=float32")

@@ -20,6 +20,7 @@ from paceline.runs.settings import OWN, Settings
 from paceline.runs.until import Until
 from paceline.system import build_fleet
 from paceline.worlds.absence import parse_absence
+from paceline.worlds.faults import parse_faults
 from paceline.worlds.hostile import parse_hostile
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
@@ -53,6 +54,7 @@ def make_run(
         adversary=parse_hostile(settings.hostile, settings.clients, settings.seed),
         absence=parse_absence(settings.absence),
         flush=flush_limit(settings, traits, problem),
+        faults=parse_faults(settings.faults, settings.seed),
         check_places=check_places,
         privacy=settings.privacy,
         sums=settings.privacy.sums(settings.name, traits),

@@ -18,6 +18,7 @@ from paceline.references import announced
 from paceline.system import FleetSettings
 from paceline.system.listed import read_fleet
 from paceline.worlds.absence import ABSENCES
+from paceline.worlds.faults import FAULTS
 from paceline.worlds.hostile import ATTACKS
 from paceline.worlds.privacy.settings import Privacy
 
@@ -70,6 +71,8 @@ class Settings:
     the clients split the rest."""
     hostile: str = written("none", ATTACKS)
     """Clients that attack the others."""
+    faults: str = written("none", FAULTS)
+    """Messages that go wrong on their way; several kinds are joined by ``+``."""
     model: str = "auto"
     """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data;
     ``lenet+mlp:200`` gives clients different ones in turn (feddf)."""

@@ -12,7 +12,8 @@ from typing import Any
 
 from paceline.errors import Misplaced
 from paceline.learn.graph import Ghost, LocalReadings, Model, Promise, Sum, common_places
-from paceline.worlds.machines import Task, WrappedMachines
+from paceline.worlds.machines import Task
+from paceline.worlds.wrapping import WrappedMachines
 
 
 class CheckedMachines(WrappedMachines):

@@ -20,8 +20,9 @@ from paceline.learn.hashing import signed
 from paceline.learn.protecting import protected
 from paceline.seeds import address, mix
 from paceline.worlds.learner import Learner
-from paceline.worlds.machines import Machines, Task, WrappedMachines
+from paceline.worlds.machines import Machines, Task
 from paceline.worlds.privacy.spending import Spending
+from paceline.worlds.wrapping import WrappedMachines
 
 
 class PrivateMachines(WrappedMachines):

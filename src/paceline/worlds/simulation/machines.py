@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from paceline.algorithms.base import Sums
@@ -20,6 +21,7 @@ from paceline.system import Fleet, Leave
 from paceline.system.failures import Failures
 from paceline.worlds.absence import SKIP, Absence
 from paceline.worlds.diary import Diary
+from paceline.worlds.faults import REFUSED, FaultKind, Faults, FaultyMachines
 from paceline.worlds.hostile import HARMLESS, Hostile
 from paceline.worlds.learner import Learner
 from paceline.worlds.machines import Machines, Task
@@ -199,6 +201,7 @@ def simulate(
     adversary: Hostile = HARMLESS,
     absence: Absence = SKIP,
     flush: float = math.inf,
+    faults: Faults | None = None,
     check_places: bool = False,
     privacy: Privacy = UNPROTECTED,
     sums: Sums | None = None,
@@ -211,13 +214,26 @@ def simulate(
     loop, ledger = make_loop(), ledger if ledger is not None else Ledger()
     learner = Learner(loop, problem, seed, dry=not learning, adversary=adversary, flush=flush)
     machines = SimulatedMachines(loop, fleet, learner, ledger, absence)
-    checked: Machines = CheckedMachines(machines) if check_places else machines
+    outer: Machines = CheckedMachines(machines) if check_places else machines
+    faulty = FaultyMachines(outer, faults, machines.diary) if faults is not None and faults.parts else None
+    if faulty is not None:
+        outer = faulty
     spending = Spending(privacy, sums, fleet.size, steady=machines.presence.steady) if sums is not None else None
-    if spending is not None:
-        checked = PrivateMachines(checked, learner, spending)
-    stage = Stage(checked, learner, ledger, machines.diary)
+    if spending is not None:  # what a device sends is protected before anything can happen to it on its way
+        outer = PrivateMachines(outer, learner, spending)
+    stage = Stage(outer, learner, ledger, machines.diary)
     if spending is not None:
         stage.spending = spending
         stage.tell(Event(text=spending.text()))
     machines.presence.on_absence = stage.note
+    if faulty is not None:
+        faulty.on_fault = partial(_count_fault, stage)
     return stage
+
+
+def _count_fault(stage: Stage, kind: FaultKind, source: int, target: int) -> None:
+    """Faults are counted by the device that sent the message or was to get it; what was refused is also rejected."""
+    device = source if source >= 0 else target
+    stage.count(f"{kind} messages of {'client' if device >= 0 else 'server'}", abs(device))
+    if kind in REFUSED:
+        stage.count("rejected client", source)

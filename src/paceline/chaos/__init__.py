@@ -1,0 +1,1 @@
+"""A laboratory that puts faults into small runs and says what becomes of them."""
