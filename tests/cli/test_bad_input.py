@@ -390,7 +390,7 @@ def test_a_network_that_cannot_be_trained_is_refused(refused, name, wanted):
     "name",
     [
         "mynets:branching",
-        ("mynets:recurrent"),
+        pytest.param("mynets:recurrent", marks=pytest.mark.slow),
     ],
 )
 def test_a_network_that_cannot_be_batched_is_refused_with_the_way_out(separate, name):
@@ -402,7 +402,7 @@ def test_a_network_that_cannot_be_batched_is_refused_with_the_way_out(separate, 
 
 
 @pytest.mark.usefixtures("models")
-@pytest.mark.parametrize("name", ["mynets:branching", "mynets:recurrent"])
+@pytest.mark.parametrize("name", ["mynets:branching", pytest.param("mynets:recurrent", marks=pytest.mark.slow)])
 def test_the_way_out_works(paceline, tmp_path, name):
     done = paceline("run", "psfl", "--set", f"model={name}", "--set", "executor.name=reference", *QUICK)
     assert done.status == 0

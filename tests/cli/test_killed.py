@@ -19,7 +19,7 @@ from tests.contract.test_places import SMALL
 from tests.contract.test_resume import kept_files
 
 TEN = ("fedavg", "sfl", "psfl", "apfl", "fedbuff", "p-fedavg", "da-dpfl", "ditto", "beer", "mifa")
-WORDS = [*SMALL, "rounds=30", "apfl.rounds=120", "da-dpfl.rounds=12", "local.steps=5", "every=1", "flush=4"]
+WORDS = [*SMALL, "rounds=16", "apfl.rounds=60", "da-dpfl.rounds=8", "local.steps=5", "every=1", "flush=4"]
 COMMON = [word for one in WORDS for word in ("--set", one)] + ["--checkpoint", "0.05"]
 
 
@@ -133,7 +133,7 @@ def test_twenty_kills(zygotes, tmp_path, name):
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_comparison_of_four_with_three_seeds(zygotes, tmp_path, kills):
-    command = ["compare", "fedavg", "psfl", "fedbuff", "da-dpfl", "--seeds", "3", *COMMON, "--set", "rounds=10"]
+    command = ["compare", "fedavg", "psfl", "fedbuff", "da-dpfl", "--seeds", "3", *COMMON, "--set", "rounds=5"]
     assert check(zygotes, tmp_path, command, kills, kills) >= 1
 
 

@@ -23,6 +23,10 @@ RUNS = {
 }
 
 
+LONG = ("fedavg", "fedbuff", "beer")
+"""On request: others are like them, and each of them starts processes that import torch."""
+
+
 def recorded(name, words, directory, workers=2):
     run = make_local_run(make_settings(name, [*SMALL, *words]), workers=workers, directory=directory)
     drive([run], make_executor(ALONE))
@@ -30,7 +34,7 @@ def recorded(name, words, directory, workers=2):
     return run
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in RUNS])
 def test_a_local_run_is_repeated_to_the_last_bit(name, tmp_path):
     # Two processes where devices go their own ways; elsewhere one will do, and starts sooner.
     run = recorded(name, RUNS[name], tmp_path / "run", workers=2 if name in ("apfl", "fedbuff") else 1)
