@@ -167,23 +167,14 @@ def client_rates() -> Law:
     return LIKE_RECORDINGS if path is None else Discrete(tuple(trace.mean_mbps for trace in _traces(path)))
 
 
-class SameRates:
+class SameRates(RateLinks):
     """A client receives as fast as it sends."""
 
-    def __init__(self, law: Law, seed: int) -> None:
-        self._links = RateLinks(up=law, down=law, seed=seed)
-
-    def up(self, device: int) -> float:
-        """In bytes a second."""
-        return self._links.up(device)
+    __slots__ = ()
 
     def down(self, device: int) -> float:
         """In bytes a second."""
-        return self._links.up(device)
-
-    def cost(self, source: int, target: int, size: float, now: float) -> Cost:
-        """Of a transfer that shares nothing."""
-        return self._links.cost(source, target, size, now)
+        return self.up(device)
 
 
 class ShareThenLink:
@@ -205,7 +196,7 @@ class ShareThenLink:
 def connect(form: Form, method: Method, seed: int) -> tuple[Links, Network]:
     """The links, and what transfers of this form share."""
     backbone, law, path = parse_backbone(method.backbone), client_rates(), recordings()
-    same = SameRates(law, seed)
+    same = SameRates(up=law, down=law, seed=seed)
     if form.kind in (PF10, UPLOADS) and method.kind != "dpsgd":  # which has no server to share
         alone = ShareThenLink(same, form, method.at_server)
         return alone, Network(links=alone, backbone=backbone, seed=seed)
