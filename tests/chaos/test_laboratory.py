@@ -97,6 +97,18 @@ def test_bad_algorithms_are_found(name, end, said, monkeypatch):
     assert found.end == end and said in found.message
 
 
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("client 0 could not bring: FileNotFoundError: no such file", True),
+        ("client 0 could not visit: Diverged: NaN", False),
+        ("server 1 failed at t=3 s", False),
+    ],
+)
+def test_an_error_that_nobody_foresaw_is_known_in_a_worker_too(said, wrong):
+    assert trial._unforeseen(SiteError(said)) == wrong
+
+
 def test_a_run_that_is_not_over_in_time_hangs():
     found = simulated(f"{BAD}:Good", 0, FEW, limit=3.0)
     assert found.end == "hang" and "of 4 rounds at t=3 s" in found.message
