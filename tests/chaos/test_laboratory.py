@@ -22,6 +22,7 @@ from paceline.errors import DataError, SettingError, SiteError
 from paceline.ledger import Ledger
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = "chaos" + ".md"
 BAD = "tests.chaos.bad"
 FEW = ("rounds=4",)
 
@@ -43,7 +44,7 @@ def test_the_table_has_every_algorithm_and_every_fault_and_nothing_is_bad(kept):
 
 
 def test_the_page_is_written_from_the_table(kept):
-    assert (DOCS / "chaos.md").read_text(encoding="utf-8") == page(kept)
+    assert (DOCS / PAGE).read_text(encoding="utf-8") == page(kept)
 
 
 @pytest.mark.parametrize(
