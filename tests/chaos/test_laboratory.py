@@ -95,7 +95,7 @@ def test_faults_and_files_that_are_not_there_are_refused():
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_bad_algorithms_are_found(name, end, said, monkeypatch):
-    """What an alarm has struck in the middle of a step cannot always be ended cleanly; Python says so when it goes."""
+    """What an alarm struck in the middle of a step cannot always be ended cleanly; Python says so when it goes."""
     monkeypatch.setattr(trial, "SECONDS", 0.5 if name == "Spins" else 60.0)
     found = simulated(f"{BAD}:{name}", 0, FEW)
     assert found.end == end and said in found.message
