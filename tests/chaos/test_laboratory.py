@@ -1,5 +1,6 @@
 """The laboratory finds what goes wrong, and the table in the documentation is its own."""
 
+import gc
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ from paceline.errors import DataError, SettingError, SiteError
 from paceline.ledger import Ledger
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = "chaos" + ".md"
 BAD = "tests.chaos.bad"
 FEW = ("rounds=4",)
 
@@ -43,7 +45,7 @@ def test_the_table_has_every_algorithm_and_every_fault_and_nothing_is_bad(kept):
 
 
 def test_the_page_is_written_from_the_table(kept):
-    assert (DOCS / "chaos.md").read_text(encoding="utf-8") == page(kept)
+    assert (DOCS / PAGE).read_text(encoding="utf-8") == page(kept)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +93,25 @@ def test_faults_and_files_that_are_not_there_are_refused():
         ("Strays", "wrong", "does not have that model"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_bad_algorithms_are_found(name, end, said, monkeypatch):
+    """What an alarm struck in the middle of a step cannot always be ended cleanly; Python says so when it goes."""
     monkeypatch.setattr(trial, "SECONDS", 0.5 if name == "Spins" else 60.0)
     found = simulated(f"{BAD}:{name}", 0, FEW)
     assert found.end == end and said in found.message
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("client 0 could not bring: FileNotFoundError: no such file", True),
+        ("client 0 could not visit: Diverged: NaN", False),
+        ("server 1 failed at t=3 s", False),
+    ],
+)
+def test_an_error_that_nobody_foresaw_is_known_in_a_worker_too(said, wrong):
+    assert trial._unforeseen(SiteError(said)) == wrong
 
 
 def test_a_run_that_is_not_over_in_time_hangs():

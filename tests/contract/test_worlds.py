@@ -270,6 +270,35 @@ def test_a_worker_that_dies_is_a_drop_out_and_comes_back_with_what_it_held(absen
     run.close()
 
 
+def test_what_a_dying_worker_was_to_keep_is_made_again(monkeypatch):
+    """It had been asked to send what it had yet to compute: nobody may count on its having done so."""
+    run = make_local_run(make_settings("fedavg", WORDS), workers=1)
+    world, process = run.world, run.world.machines._machines._hands._workers.of(0)
+    ask, lost = process.ask, []
+
+    def once(words, blobs, answered):
+        if words["do"] == "send" and not lost:
+            lost.append(words)
+            process._clock.post(lambda: answered(None))
+        else:
+            ask(words, blobs, answered)
+
+    async def main():
+        trained = await world.train(0, world.initial_model(), LOCAL)
+        half = 0.5 * trained
+        monkeypatch.setattr(process, "ask", once)
+        with pytest.raises(Dropped):
+            await world.send(half, 0, world.server)
+        return trained, half, await world.send(half, 0, world.server)
+
+    try:
+        trained, half, came = played(world, main())
+        assert torch.equal(value(world, came), 0.5 * value(world, trained))
+        assert torch.equal(value(world, half), value(world, came))
+    finally:
+        run.close()
+
+
 def test_a_device_that_cannot_compute_says_why():
     run = make_local_run(make_settings("fedavg", WORDS), workers=1)
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from paceline.chaos.injections import INJECTIONS, Injection
 from paceline.chaos.laboratory import PATIENCE, WAITS, Cell, Table, by_algorithm
 
+SETTINGS = "settings" + ".md#messages-that-go-wrong-faults"
+"""Beside the page, not beside this file."""
 HEAD = f"""# What becomes of each algorithm when things go wrong
 
 This page is written by a program: every cell is a run. `paceline chaos [ALGORITHM…] [--faults NAME]` runs them again,
@@ -18,7 +20,7 @@ and
 writes the page (a quarter of an hour on two cores). The runs are small: eight unequal devices learn to read digits
 with a linear model, for about 12 rounds, checked for models that are used where they never arrived
 (`--check-places`). Faults are drawn by address, so the same seed gives the same table; only a dead worker is a matter
-of the wall clock.
+of the wall clock, and its time is not compared.
 
 ## How to read a cell
 
@@ -36,7 +38,7 @@ The first figure is the accuracy at the end less that of the undisturbed run, in
 that leaves out who is late may be faster with a fault than without, and pays in accuracy.
 
 Messages that go wrong are a setting of any run (`--set faults=lost:0.1+delayed:0.1,5`,
-[settings.md](settings.md#messages-that-go-wrong-faults)). A message that is lost, or corrupted, which its checksum
+[settings]({SETTINGS})). A message that is lost, or corrupted, which its checksum
 tells, was sent in vain. One that holds NaN or is too long is refused on arrival and counted as rejected; it never
 reaches an average. What arrives twice counts once. What the algorithms make of it is their own: servers and peers
 average what has come, chains pass over who cannot be reached, P-FedAvg and DPSGD send again what the neighbour has

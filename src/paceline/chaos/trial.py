@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from paceline import errors
 from paceline.algorithms.base import Traits
 from paceline.chaos.books import broken
 from paceline.chaos.limits import Hang, at_most
@@ -113,7 +115,7 @@ def _ended(run: Run, limit: float | None) -> tuple[End, str]:
     problem = run.failure
     if isinstance(problem, Deadlock):
         return "hang", _first_line(problem)
-    if isinstance(problem, Misplaced) or (isinstance(problem, SiteError) and problem.__cause__ is not None):
+    if isinstance(problem, Misplaced) or (isinstance(problem, SiteError) and _unforeseen(problem)):
         return "wrong", _first_line(problem)
     if problem is not None:
         return "ends", _first_line(problem)
@@ -122,6 +124,12 @@ def _ended(run: Run, limit: float | None) -> tuple[End, str]:
     if run.ended is not None:
         return "ends", run.ended.splitlines()[0]
     return "hang", f"{run.world.progress} of {run.traits.rounds} rounds at t={limit or run.world.now():g} s"
+
+
+def _unforeseen(problem: SiteError) -> bool:
+    """Whether something else lies behind it: here, or in a worker, of which only the name is left."""
+    told = re.match(r"client \d+ could not \w+: (\w+): ", str(problem))
+    return problem.__cause__ is not None or (told is not None and not hasattr(errors, told[1]))
 
 
 def _nonsense(run: Run) -> str | None:

@@ -119,7 +119,9 @@ class WorkerHands:
                 }
             )
         words = {"do": "send", "parts": parts, "nodes": sent.nodes, "results": sent.results(models)}
-        return (await self._ask(source, words, sent.blobs)).blobs
+        reply = await self._ask(source, words, sent.blobs)
+        sent.keep_results()
+        return reply.blobs
 
     async def _given(self, models: Sequence[Model], blobs: Sequence[bytes], target: int) -> list[Model]:
         """A device reads what it is sent, and keeps it."""
@@ -184,7 +186,9 @@ class WorkerHands:
         (client,) = self._clients(model)
         sent = Sent(self, client)
         words = {"do": "bring", "wanted": sent.add(model), "nodes": sent.nodes, "results": sent.results([model])}
-        model.settle(DENSE.decode(model.space, self._ask_now({**words, "client": client}, sent.blobs).blobs[0]))
+        reply = self._ask_now({**words, "client": client}, sent.blobs)
+        sent.keep_results()
+        model.settle(DENSE.decode(model.space, reply.blobs[0]))
 
     def _ask_now(self, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
         """Ask a device and wait; one that is lost is asked again when it is back."""
@@ -211,17 +215,19 @@ class WorkerHands:
         """Which of the initial models this is, if any: everybody makes them from the seed."""
         return next((kind for kind, initial in enumerate(self._initial) if model is initial), None)
 
-    def keep(self, model: Model, client: int) -> int:
-        """A device will hold this model, under a new number."""
-        handle = next(self._numbers)
+    def new_number(self) -> int:
+        """A number under which some device will hold something."""
+        return next(self._numbers)
+
+    def keep(self, model: Model, client: int, handle: int) -> None:
+        """A device holds this model, under this number."""
         self._homes[model] = client, handle
         weakref.finalize(model, self._forgotten[client].append, handle).atexit = False
-        return handle
 
     def _held(self, client: int, space: Space) -> Model:
         """A model that a device will hold."""
         model = Model(space)
-        self.keep(model, client)
+        self.keep(model, client, self.new_number())
         return model
 
     async def _ask(self, client: int, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
@@ -250,6 +256,7 @@ class Sent:
         self._hands = hands
         self._client = client
         self._expression = Expression(self._named)
+        self._results: list[tuple[Model, int]] = []
 
     @property
     def nodes(self) -> list[Words]:
@@ -274,6 +281,12 @@ class Sent:
         raise Misplaced(f"client {self._client} does not have a model that it is to use; send it there first")
 
     def results(self, models: Sequence[Model]) -> list[tuple[int, int]]:
-        """Numbers under which the device keeps what it computes here, so that it need not do it again."""
+        """Numbers under which the device is to keep what it computes here, so that it need not do it again."""
         new = [model for model in models if self._hands.home(model) is None]
-        return [(self.add(model), self._hands.keep(model, self._client)) for model in new]
+        self._results = [(model, self._hands.new_number()) for model in new]
+        return [(self.add(model), handle) for model, handle in self._results]
+
+    def keep_results(self) -> None:
+        """The device has answered, so it has them; one that dies before it answers may have nothing."""
+        for model, handle in self._results:
+            self._hands.keep(model, self._client, handle)
