@@ -36,18 +36,20 @@ class Zygote:
             text=True,
         )
 
-    def run(self, directory, *words, kill_after=None, by=signal.SIGKILL):
-        """Carry out a command; returns its status (-9 if it was killed) and its seconds."""
+    def run(self, directory, *words, lines=None, delay=0.0, by=signal.SIGKILL):
+        """Carry out a command; returns its status (-9 if it was killed).
+
+        It is killed when so many lines of metrics are there, and a little later: by what it has done and not by the
+        clock, so that a busy machine changes nothing.
+        """
         self._process.stdin.write(json.dumps([str(directory), list(words)]) + "\n")
         self._process.stdin.flush()
-        pid, begin = int(self._process.stdout.readline()), time.monotonic()
-        if kill_after is not None:
-            timer = threading.Timer(kill_after, kill, [pid, by])
-            timer.start()
+        pid, over = int(self._process.stdout.readline()), threading.Event()
+        if lines is not None:
+            threading.Thread(target=kill_at, args=[pid, by, directory / "out", lines, delay, over]).start()
         status = int(self._process.stdout.readline())
-        if kill_after is not None:
-            timer.cancel()
-        return status, time.monotonic() - begin
+        over.set()
+        return status
 
     def close(self):
         self._process.stdin.close()
@@ -55,9 +57,19 @@ class Zygote:
         self._process.stdout.close()
 
 
-def kill(pid, by):
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, by)
+def kill_at(pid, by, out, lines, delay, over):
+    before = count_lines(out)
+    while not over.wait(0.003):
+        if count_lines(out) >= before + lines:
+            time.sleep(delay)
+            if not over.is_set():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, by)
+            return
+
+
+def count_lines(out):
+    return sum(path.read_bytes().count(b"\n") for path in out.rglob("metrics.jsonl"))
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +85,13 @@ def told_rounds(directory):
     return {int(number) for number in re.findall(r"round +(\d+)  t=", (directory / "said.txt").read_text())}
 
 
-def killed_until_it_ends(zygotes, directory, command, seconds, kills, rng):
+def killed_until_it_ends(zygotes, directory, command, kills, rng):
     """Start a command and kill it so often; what is there after each kill can be reported."""
     directory.mkdir()
     words = [*command, "--out", "out"]
     for done in range(kills):
-        after = float(rng.uniform(0.05, 0.9)) * seconds
-        status, _ = zygotes[done % len(zygotes)].run(directory, *words, kill_after=after)
+        lines, delay = int(rng.integers(0, 5)), float(rng.uniform(0, 0.1))
+        status = zygotes[done % len(zygotes)].run(directory, *words, lines=lines, delay=delay)
         assert status in (0, -9), (directory / "said.txt").read_text()
         if status == 0:
             return done
@@ -89,7 +101,7 @@ def killed_until_it_ends(zygotes, directory, command, seconds, kills, rng):
             words = ["resume", "out"]
             if json.loads(manifest.read_text())["status"] == "done":  # all that was left was the page
                 return done + 1
-    status, _ = zygotes[0].run(directory, *words)
+    status = zygotes[0].run(directory, *words)
     assert status == 0, (directory / "said.txt").read_text()
     return kills
 
@@ -113,9 +125,9 @@ def check_report(directory):
 def check(zygotes, tmp_path, command, kills, seed):
     rng = np.random.default_rng([7, seed])
     (tmp_path / "whole").mkdir()
-    status, seconds = zygotes[0].run(tmp_path / "whole", *command, "--out", "out")
+    status = zygotes[0].run(tmp_path / "whole", *command, "--out", "out")
     assert status == 0, (tmp_path / "whole" / "said.txt").read_text()
-    done = killed_until_it_ends(zygotes, tmp_path / "killed", command, seconds, kills, rng)
+    done = killed_until_it_ends(zygotes, tmp_path / "killed", command, kills, rng)
     runs = [path.parent for path in (tmp_path / "whole" / "out").rglob("settings.json")]
     for run in runs:
         again = tmp_path / "killed" / run.relative_to(tmp_path / "whole")
@@ -145,9 +157,9 @@ def test_a_run_that_is_asked_to_end_keeps_all(zygotes, tmp_path, by):
     command = ["run", "fedavg", *COMMON, "--set", "rounds=60", "--checkpoint", "never", "--out", "out"]
     for name in ("whole", "stopped"):
         (tmp_path / name).mkdir()
-    _, seconds = zygotes[0].run(tmp_path / "whole", *command)
+    zygotes[0].run(tmp_path / "whole", *command)
     directory = tmp_path / "stopped"
-    status, _ = zygotes[0].run(directory, *command, kill_after=0.6 * seconds, by=by)
+    status = zygotes[0].run(directory, *command, lines=5, by=by)
     said = (directory / "said.txt").read_text()
     assert status == 128 + by, said
     assert "interrupted; what was computed until then is in out; go on: paceline resume out" in said
@@ -156,7 +168,7 @@ def test_a_run_that_is_asked_to_end_keeps_all(zygotes, tmp_path, by):
     assert "not finished: fedavg seed 0 (interrupted)" in (directory / "out" / "report.html").read_text()
     assert len(list((directory / "out" / "checkpoints").glob("stop-*"))) == 1
     assert not (directory / "out" / "running.lock").exists()
-    assert zygotes[1].run(directory, "resume", "out")[0] == 0
+    assert zygotes[1].run(directory, "resume", "out") == 0
     assert kept_files(directory / "out") == kept_files(tmp_path / "whole" / "out")
 
 
@@ -166,7 +178,7 @@ def test_two_at_once_do_not_mix(zygotes, tmp_path):
     done = {}
 
     def start(number):
-        done[number] = zygotes[number].run(tmp_path, *command)[0]
+        done[number] = zygotes[number].run(tmp_path, *command)
 
     threads = [threading.Thread(target=start, args=[number]) for number in range(2)]
     for one in threads:
