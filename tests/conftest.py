@@ -9,7 +9,7 @@ import os
 
 from hypothesis import settings
 
-EXAMPLES = int(os.environ.get("PACELINE_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("PACELINE_EXAMPLES", "15"))
 """Of each property; `make test-slow` asks for more."""
 os.environ.setdefault("PACELINE_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -36,3 +36,4 @@ def pytest_collection_finish():
     """What is imported by now stays: the collector need not walk over it again and again in every test."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 20, 50)

@@ -240,7 +240,7 @@ def killed(run, client):
     os.kill(process.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("absence", ["skip", "wait"])
+@pytest.mark.parametrize("absence", [pytest.param("skip", marks=pytest.mark.slow), "wait"])
 def test_a_worker_that_dies_is_a_drop_out_and_comes_back_with_what_it_held(absence):
     run = make_local_run(make_settings("fedavg", [*WORDS, f"absence={absence}"]), workers=1)
     world = run.world

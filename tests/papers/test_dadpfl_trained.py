@@ -24,6 +24,8 @@ TINY = replace(
 )
 WHERE = {"table1": dadpfl_trained, "table3": dadpfl_trained, "fig5": dadpfl_ablations, "fig6": dadpfl_ablations,
          "fig7": dadpfl_ablations}  # fmt: skip
+LONG = ("fig5", "fig6")
+"""On request: they are ablations as Figure 7 is."""
 REQUEST = Request(scale="small", seeds=2, quiet=True)
 
 
@@ -40,7 +42,7 @@ def shrunk(monkeypatch):
 # -- all of it, shrunk ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", WHERE)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in WHERE])
 def test_they_run_and_make_rows(shrunk, name):
     found = getattr(WHERE[name], name)(REQUEST)
     assert len(found.rows) >= 6

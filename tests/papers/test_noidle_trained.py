@@ -18,7 +18,7 @@ def shrunk(monkeypatch):
 REQUEST = Request(scale="small", seeds=2, quiet=True)
 
 
-@pytest.mark.parametrize("name", ["table1", "table2", "fig4", "architectures"])
+@pytest.mark.parametrize("name", ["table1", "table2", "fig4", pytest.param("architectures", marks=pytest.mark.slow)])
 def test_they_run_and_make_rows(shrunk, name):
     found = getattr(noidle_trained, name)(REQUEST)
     assert len(found.rows) >= 4

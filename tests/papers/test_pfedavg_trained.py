@@ -46,7 +46,7 @@ def shrunk(monkeypatch):
         (pfedavg_methods, "fig5"),
         (pfedavg_methods, "fig6"),
         (pfedavg_capacities, "fig7"),
-        (pfedavg_trained, "fig8"),
+        pytest.param(pfedavg_trained, "fig8", marks=pytest.mark.slow),
     ],
 )
 def test_they_run_and_make_rows(shrunk, module, name):

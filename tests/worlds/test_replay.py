@@ -23,7 +23,7 @@ RUNS = {
 }
 
 
-LONG = ("fedavg", "fedbuff", "beer")
+LONG = ("fedavg", "fedbuff", "p-fedavg", "beer")
 """On request: others are like them, and each of them starts processes that import torch."""
 
 
