@@ -182,7 +182,7 @@ def resume(
         typer.Option("--accept", help="Go on although this has changed since (torch, device, a file, ..., or all)."),
     ] = None,
 ) -> None:
-    """Go on with a run or a comparison that was interrupted or killed, as if it had never been."""
+    """Go on with a run or a comparison that was interrupted or killed: the same results as if it had not been."""
     from paceline.api.resuming import lend_again
     from paceline.runs.performing import read_resumption
     from paceline.runs.performing import resume as go_on
