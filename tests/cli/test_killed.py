@@ -1,6 +1,5 @@
 """Runs that are killed without warning at any moment, and resumed until they end, are as if nothing had happened."""
 
-import contextlib
 import json
 import os
 import re
@@ -8,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -36,20 +34,11 @@ class Zygote:
             text=True,
         )
 
-    def run(self, directory, *words, lines=None, delay=0.0, by=signal.SIGKILL):
-        """Carry out a command; returns its status (-9 if it was killed).
-
-        It is killed when so many lines of metrics are there, and a little later: by what it has done and not by the
-        clock, so that a busy machine changes nothing.
-        """
-        self._process.stdin.write(json.dumps([str(directory), list(words)]) + "\n")
+    def run(self, directory, *words, dies=None):
+        """Carry out a command; returns its status (-9 if it was killed)."""
+        self._process.stdin.write(json.dumps([str(directory), words, dies]) + "\n")
         self._process.stdin.flush()
-        pid, over = int(self._process.stdout.readline()), threading.Event()
-        if lines is not None:
-            threading.Thread(target=kill_at, args=[pid, by, directory / "out", lines, delay, over]).start()
-        status = int(self._process.stdout.readline())
-        over.set()
-        return status
+        return int(self._process.stdout.readline())
 
     def close(self):
         self._process.stdin.close()
@@ -57,19 +46,9 @@ class Zygote:
         self._process.stdout.close()
 
 
-def kill_at(pid, by, out, lines, delay, over):
-    before = count_lines(out)
-    while not over.wait(0.003):
-        if count_lines(out) >= before + lines:
-            time.sleep(delay)
-            if not over.is_set():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, by)
-            return
-
-
-def count_lines(out):
-    return sum(path.read_bytes().count(b"\n") for path in out.rglob("metrics.jsonl"))
+def dying(lines, delay=0.0, by=signal.SIGKILL):
+    """When a command ends itself: when it has written so many lines of metrics, and so many seconds later."""
+    return {"lines": lines, "delay": delay, "by": int(by)}
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +65,15 @@ def told_rounds(directory):
 
 
 def killed_until_it_ends(zygotes, directory, command, kills, rng):
-    """Start a command and kill it so often; what is there after each kill can be reported."""
+    """Start a command and kill it so often; what is there after each kill can be reported.
+
+    The first kill comes at a line that every run reaches, so that it always hits; the others may come too late.
+    """
     directory.mkdir()
     words = [*command, "--out", "out"]
     for done in range(kills):
-        lines, delay = int(rng.integers(0, 5)), float(rng.uniform(0, 0.1))
-        status = zygotes[done % len(zygotes)].run(directory, *words, lines=lines, delay=delay)
+        dies = dying(int(rng.integers(0, 5)), float(rng.uniform(0, 0.1))) if done else dying(int(rng.integers(1, 5)))
+        status = zygotes[done % len(zygotes)].run(directory, *words, dies=dies)
         assert status in (0, -9), (directory / "said.txt").read_text()
         if status == 0:
             return done
@@ -159,7 +141,7 @@ def test_a_run_that_is_asked_to_end_keeps_all(zygotes, tmp_path, by):
         (tmp_path / name).mkdir()
     zygotes[0].run(tmp_path / "whole", *command)
     directory = tmp_path / "stopped"
-    status = zygotes[0].run(directory, *command, lines=5, by=by)
+    status = zygotes[0].run(directory, *command, dies=dying(5, by=by))
     said = (directory / "said.txt").read_text()
     assert status == 128 + by, said
     assert "interrupted; what was computed until then is in out; go on: paceline resume out" in said

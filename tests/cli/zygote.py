@@ -1,23 +1,57 @@
 """A process that has imported everything and makes others of itself: commands start at once, and can be killed.
 
-Each line on its input is a command: a directory and words. It answers with the number of the process that carries it
-out, and, when that has ended, with how. Its own hash seed is that of all its children.
+Each line on its input is a command: a directory, words, and when it dies. It answers with how that ended. A child
+dies by its own hand, by what it has done and not by the clock, so that a busy machine changes nothing: when it has
+written so many new lines of metrics, and then at once, or so many seconds later if it has not ended by then. Its hash
+seed is that of this process.
 """
 
 import json
 import os
 import sys
+import threading
+import time
 
 import paceline.report.page  # imported here so that no child has to
 import paceline.runs.performing  # noqa: F401
 from paceline.cli.main import main
+from paceline.ledger.directory import RunDirectory
 from paceline.runs.problem import tensors_once
 
 tensors_once("digits")
 
 
-def child(directory, words):
+def mortal(lines, delay, by):
+    """Make this process one that ends itself."""
+    written, write = 0, RunDirectory.metric
+
+    def end_later():
+        time.sleep(delay)
+        os.kill(os.getpid(), by)
+
+    def end():
+        if delay:
+            threading.Thread(target=end_later, daemon=True).start()
+        else:
+            os.kill(os.getpid(), by)
+
+    def counted(self, row):
+        nonlocal written
+        is_new = write(self, row)
+        written += is_new
+        if is_new and written == lines:
+            end()
+        return is_new
+
+    RunDirectory.metric = counted
+    if lines == 0:
+        end()
+
+
+def child(directory, words, dies):
     os.chdir(directory)
+    if dies is not None:
+        mortal(**dies)
     with open("said.txt", "a", buffering=1, encoding="utf-8") as said:
         os.dup2(said.fileno(), 1)
         os.dup2(said.fileno(), 2)
@@ -37,9 +71,7 @@ def child(directory, words):
 
 
 for line in sys.stdin:
-    directory, words = json.loads(line)
     pid = os.fork()
     if not pid:
-        child(directory, words)
-    print(pid, flush=True)
+        child(*json.loads(line))
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
