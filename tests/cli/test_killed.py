@@ -13,6 +13,7 @@ import pytest
 
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.report.page import write_report
+from paceline.runs.replay import replay
 from tests.contract.test_places import SMALL
 from tests.contract.test_resume import kept_files
 
@@ -132,6 +133,37 @@ def test_twenty_kills(zygotes, tmp_path, name):
 def test_a_comparison_of_four_with_three_seeds(zygotes, tmp_path, kills):
     command = ["compare", "fedavg", "psfl", "fedbuff", "da-dpfl", "--seeds", "3", *COMMON, "--set", "rounds=5"]
     assert check(zygotes, tmp_path, command, kills, kills) >= 1
+
+
+def check_local(zygotes, directory, name, kills, rng):
+    """A run on real processes goes on after every kill with what was known, and its repetition is the same."""
+    words = [word for word in WORDS if not word.startswith(("fleet.", "flush", "rounds"))] + ["rounds=6"]
+    command = ["run", name, "--world", "local", "--workers", "1", "--quiet", "--out", "out"]
+    command += [part for word in words for part in ("--set", word)]
+    directory.mkdir()
+    metrics, known, struck = directory / "out" / "metrics.jsonl", "", 0
+    for done in range(kills):
+        dies = dying(int(rng.integers(1, 3)), float(rng.uniform(0, 0.1)) if done else 0.0)
+        struck += zygotes[done % 2].run(directory, *(command if not done else ("resume", "out")), dies=dies) == -9
+        check_report(directory)
+        assert metrics.read_text().startswith(known)
+        known = metrics.read_text()
+        if json.loads((directory / "out" / "paceline.json").read_text())["status"] == "done":
+            break
+    else:
+        assert zygotes[0].run(directory, "resume", "out", "--quiet") == 0, (directory / "said.txt").read_text()
+    assert struck >= 1 and metrics.read_text().startswith(known)
+    assert replay(directory / "out").equal
+
+
+def test_a_run_on_real_processes_is_killed_and_goes_on(zygotes, tmp_path):
+    check_local(zygotes, tmp_path / "killed", "psfl", 1, np.random.default_rng(3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fedavg", "apfl", "beer", "da-dpfl"])
+def test_a_run_on_real_processes_is_killed_again_and_again(zygotes, tmp_path, name):
+    check_local(zygotes, tmp_path / "killed", name, 5, np.random.default_rng(4))
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])

@@ -16,6 +16,7 @@ from paceline.ledger.events import Event
 from paceline.runs.local import make_local_run
 from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
+from tests.worlds.threads import Thread
 from tests.worlds.worlds import learn
 
 WORDS = ["clients=4", "partition=iid", "model=logistic", "local.steps=3"]
@@ -26,7 +27,9 @@ def made(kind, workers=2):
     settings = make_settings("fedavg", WORDS)
     if kind == "simulation":
         return make_run(settings, check_places=True)
-    return make_local_run(settings, workers=workers)
+    run = make_local_run(settings, workers=workers, **({"launch": Thread} if kind == "threads" else {}))
+    run.on_start()
+    return run
 
 
 @pytest.fixture(scope="module", params=["simulation", "local"])
@@ -243,6 +246,7 @@ def killed(run, client):
 @pytest.mark.parametrize("absence", [pytest.param("skip", marks=pytest.mark.slow), "wait"])
 def test_a_worker_that_dies_is_a_drop_out_and_comes_back_with_what_it_held(absence):
     run = make_local_run(make_settings("fedavg", [*WORDS, f"absence={absence}"]), workers=1)
+    run.on_start()
     world = run.world
 
     async def main():
@@ -272,7 +276,7 @@ def test_a_worker_that_dies_is_a_drop_out_and_comes_back_with_what_it_held(absen
 
 def test_what_a_dying_worker_was_to_keep_is_made_again(monkeypatch):
     """It had been asked to send what it had yet to compute: nobody may count on its having done so."""
-    run = make_local_run(make_settings("fedavg", WORDS), workers=1)
+    run = made("threads", workers=1)
     world, process = run.world, run.world.machines._machines._hands._workers.of(0)
     ask, lost = process.ask, []
 
@@ -300,7 +304,7 @@ def test_what_a_dying_worker_was_to_keep_is_made_again(monkeypatch):
 
 
 def test_a_device_that_cannot_compute_says_why():
-    run = make_local_run(make_settings("fedavg", WORDS), workers=1)
+    run = made("threads", workers=1)
 
     async def main():
         await run.world.train(0, run.world.initial_model(), LocalSGD(steps=1, loss="squared"))

@@ -10,6 +10,7 @@ from paceline.runs.local import JOURNAL, make_local_run
 from paceline.runs.replay import ALONE, replay
 from paceline.runs.settings import make_settings
 from paceline.worlds.local.journal import read_journal
+from tests.worlds.threads import Thread
 
 SMALL = ["clients=5", "partition=iid", "local.steps=4"]
 RUNS = {
@@ -23,21 +24,22 @@ RUNS = {
 }
 
 
-LONG = ("fedavg", "fedbuff", "p-fedavg", "beer")
-"""On request: others are like them, and each of them starts processes that import torch."""
+PROCESSES = ("psfl", "apfl")
+"""With real processes; the others with threads that are spoken to in the same words: processes import torch first."""
 
 
-def recorded(name, words, directory, workers=2):
-    run = make_local_run(make_settings(name, [*SMALL, *words]), workers=workers, directory=directory)
+def recorded(name, words, directory, workers=2, **more):
+    run = make_local_run(make_settings(name, [*SMALL, *words]), workers=workers, directory=directory, **more)
     drive([run], make_executor(ALONE))
     assert run.failure is None, run.failure
     return run
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in RUNS])
+@pytest.mark.parametrize("name", RUNS)
 def test_a_local_run_is_repeated_to_the_last_bit(name, tmp_path):
     # Two processes where devices go their own ways; elsewhere one will do, and starts sooner.
-    run = recorded(name, RUNS[name], tmp_path / "run", workers=2 if name in ("apfl", "fedbuff") else 1)
+    more = {} if name in PROCESSES else {"launch": Thread}
+    run = recorded(name, RUNS[name], tmp_path / "run", workers=1 if name == "psfl" else 2, **more)
     found = replay(tmp_path / "run")
     assert found.equal and found.max_difference == 0.0 and found.acts_elsewhere == 0
     assert found.simulated_seconds == found.recorded_seconds == run.world.now()
@@ -45,7 +47,7 @@ def test_a_local_run_is_repeated_to_the_last_bit(name, tmp_path):
 
 
 def test_the_ledger_has_real_seconds_and_real_bytes(tmp_path):
-    run = recorded("fedavg", ["rounds=2"], tmp_path / "run", workers=1)
+    run = recorded("fedavg", ["rounds=2"], tmp_path / "run", workers=1, launch=Thread)
     acts = read_journal(tmp_path / "run" / JOURNAL)
     assert sum(entry.bytes for entry in acts) == run.world.ledger.bytes
     visits = [entry for entry in acts if entry.what == "visit"]

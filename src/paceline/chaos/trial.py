@@ -75,13 +75,13 @@ def with_workers(name: str, seed: int, more: Sequence[str], *, kill: bool) -> Tr
     with at_most(LOCAL_SECONDS):
         settings = settings_of(name, seed, words(tuple(more), local=True))
         run = make_local_run(settings, workers=WORKERS, on_workers=hosts.append)
-    process = hosts[0].of(int(stream(seed, "chaos", "worker").integers(WORKERS))).process
+    victim = int(stream(seed, "chaos", "worker").integers(WORKERS))
     killed: list[int] = []
 
     async def strike() -> None:
         while not run.world.progress:
             await run.world.loop.at(run.world.now() + GLANCE)
-        if process is not None:
+        if (process := hosts[0].of(victim).process) is not None:
             os.kill(process.pid, signal.SIGKILL)
             killed.append(process.pid)
 

@@ -18,10 +18,15 @@ class WallClock:
         self._origin = time.monotonic()
         self._posted: queue.SimpleQueue[tuple[float, Act]] = queue.SimpleQueue()
         self._next: tuple[float, Act] | None = None
+        self._past: tuple[float, Act] | None = None
 
-    def restart(self) -> None:
-        """Let time 0 be this moment."""
-        self._origin = time.monotonic()
+    def restart(self, at: float = 0.0) -> None:
+        """Let it be this time at this moment."""
+        self._origin = time.monotonic() - at
+
+    def recall(self, until: float, present: Act) -> None:
+        """Let timers follow each other without waiting until this time; then this happens, and the clock goes on."""
+        self._past = until, present
 
     def now(self) -> float:
         """Seconds since time 0."""
@@ -33,6 +38,12 @@ class WallClock:
 
     def next(self, until: float | None) -> tuple[float, Act] | None:
         """The next thing that happens, unless ``until`` comes first."""
+        if self._past is not None:
+            if until is not None and until <= self._past[0]:
+                return None
+            found, self._past = self._past, None
+            self.restart(found[0])
+            return found
         if self._next is None:
             self._next = self._wait(until)
         if self._next is None or (until is not None and until < self._next[0]):

@@ -120,6 +120,16 @@ class LearnedFile:
         self.bytes = size
         return [Stop.read(line) for line in data.decode().splitlines()]
 
+    def reopen_all(self) -> list[Stop]:
+        """All stops that were written to their ends; what follows is cut off."""
+        data = self.path.read_bytes() if self.path.exists() else b""
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(self.path, len(whole))
+        self._digest = hashlib.sha256(whole)
+        self.bytes = len(whole)
+        return [Stop.read(line) for line in whole.decode().splitlines()]
+
 
 def place_of(runs: Sequence[Run], made: int) -> tuple[int, list[float]]:
     """Where a drive stands: how many models there have been, and the time in every run that is active."""

@@ -1,15 +1,17 @@
-"""A run on the wall clock, and the same run again from its journal."""
+"""A run on the wall clock, the same run gone on with, and the same run again from its journal."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from paceline.clock import WallClock, make_loop
+from paceline.clock import VirtualLoop, WallClock, make_loop
 from paceline.errors import SettingError
 from paceline.ledger import Ledger
 from paceline.runs.making import flush_limit, prepared
+from paceline.runs.observations import Observations
 from paceline.runs.recorder import Row, describe
 from paceline.runs.run import Run
 from paceline.runs.settings import Settings
@@ -21,14 +23,15 @@ from paceline.worlds.local.hands import WorkerHands
 from paceline.worlds.local.journal import Entry, Journal, read_journal
 from paceline.worlds.local.machines import WallMachines
 from paceline.worlds.local.presence import GRACE, WallPresence
+from paceline.worlds.local.recalling import RecallingHands
 from paceline.worlds.local.recorded import RecordedHands, repeat_presence
-from paceline.worlds.local.workers import Workers
+from paceline.worlds.local.workers import Launch, Workers, process_of
 from paceline.worlds.places import CheckedMachines
 from paceline.worlds.stage import Stage
 
 JOURNAL = "journal.jsonl"
-WORKER = "paceline.runs.worker"
-"""The module that a worker process runs."""
+PROCESS: Launch = partial(process_of, "paceline.runs.worker")
+"""How a worker is started."""
 
 
 def make_local_run(
@@ -41,10 +44,13 @@ def make_local_run(
     on_row: Callable[[Run, Row], None] | None = None,
     grace: float = GRACE,
     on_workers: Callable[[Workers], None] = lambda workers: None,
+    observations: Observations | None = None,
+    launch: Launch = PROCESS,
 ) -> Run:
-    """A run whose devices are processes of this machine; they are started here, and end with the run.
+    """A run whose devices are processes of this machine; they start and end with it.
 
-    ``on_workers`` is told who these are, as soon as they are there.
+    ``on_workers`` is told who these are, as soon as they are there. With ``observations`` the run can be gone on
+    with, should it be cut off, or is gone on with.
     """
     _check(settings, workers)
     settings, traits, problem = prepared(settings)
@@ -52,22 +58,61 @@ def make_local_run(
     loop = make_loop(clock)
     ledger, journal = Ledger(keep=keep_spans), Journal()
     presence = WallPresence(loop, settings.clients, parse_absence(settings.absence), grace)
-    learner = Learner(loop, problem, settings.seed)
-    folder = tempfile.TemporaryDirectory(prefix="paceline-")
-    started = Workers(
-        clock, describe(settings), settings.clients, workers, Path(folder.name), _noted(journal, presence), WORKER
-    )
-    started.wait()
-    on_workers(started)
-    hands = WorkerHands(loop, clock, learner, started, presence)
-    machines = WallMachines(loop, settings.clients, hands, presence, ledger, journal)
+    learner = Learner(loop, problem, settings.seed, flush=0)  # what is learned is shown at once
+    folder = tempfile.TemporaryDirectory(prefix="paceline-") if observations is None else None
+    place = Path(folder.name) if folder is not None else observations.folder / "devices"  # type: ignore[union-attr]
+    hosts = Workers(clock, describe(settings), settings.clients, workers, place, _noted(journal, presence), launch)
+    arrivals = None if observations is None else observations.arrivals
+    hands = WorkerHands(loop, clock, learner, hosts, presence, arrivals)
+    past = None
+    if observations is not None and observations.again and directory is not None:
+        past = _Past(directory, loop, hands, observations)
+    machines = WallMachines(loop, settings.clients, past.hands if past else hands, presence, ledger, journal)
+
+    def begin() -> None:
+        hosts.start()
+        on_workers(hosts)
+        if directory is not None:
+            journal.open(directory / JOURNAL, past.entries if past else None)
+        if past is None:
+            clock.restart()
+        else:
+            past.repeat(loop, clock, presence, _noted(journal, presence))
+
     run = Run(
         settings, traits, _stage(machines, learner, ledger), until=until, directory=directory,
         keep_spans=keep_spans, on_row=on_row, keeps_model=True,
     )  # fmt: skip
-    run.on_start = lambda: _begin(clock, journal, directory)
-    run.on_close = folder.cleanup
+    run.on_start = begin
+    if folder is not None:
+        run.on_close = folder.cleanup
     return run
+
+
+class _Past:
+    """What a run did before it was cut off."""
+
+    def __init__(self, directory: Path, loop: VirtualLoop, hands: WorkerHands, observations: Observations) -> None:
+        path = directory / JOURNAL
+        self.entries = read_journal(path, torn=True) if path.exists() else []
+        self.hands = RecallingHands(loop, hands, self.entries, observations.arrivals, observations.is_past)
+        self._observations = observations
+
+    def repeat(
+        self, loop: VirtualLoop, clock: WallClock, presence: WallPresence, change: Callable[[int, bool], None]
+    ) -> None:
+        """Let all that happened happen again at once, and the clock go on from there."""
+        last = max((entry.end for entry in self.entries), default=0.0)
+        kept = (begin + size for entry in self.entries for begin, size in entry.kept)
+        self._observations.arrivals.cut(max(kept, default=0))
+        repeat_presence(loop, presence, self.entries)
+
+        def go_on() -> None:
+            for client in presence.away():  # every worker was started anew
+                change(client, True)
+            self.hands.go_on()
+
+        clock.recall(max(last, self._observations.last), go_on)
 
 
 def make_replay(settings: Settings, directory: Path, until: Until) -> tuple[Run, RecordedHands]:
@@ -88,12 +133,6 @@ def _stage(machines: WallMachines, learner: Learner, ledger: Ledger) -> Stage:
     stage = Stage(CheckedMachines(machines), learner, ledger, machines.diary)
     machines.presence.on_absence = stage.note
     return stage
-
-
-def _begin(clock: WallClock, journal: Journal, directory: Path | None) -> None:
-    if directory is not None:
-        journal.open(directory / JOURNAL)
-    clock.restart()
 
 
 def _noted(journal: Journal, presence: WallPresence) -> Callable[[int, bool], None]:

@@ -20,6 +20,7 @@ from paceline.runs.keeper import Keeper, Kept
 from paceline.runs.local import make_local_run
 from paceline.runs.making import make_run
 from paceline.runs.manifest import Manifest, read_manifest
+from paceline.runs.observations import Observations
 from paceline.runs.recorder import Row
 from paceline.runs.replay import ALONE
 from paceline.runs.run import Run
@@ -57,7 +58,7 @@ class Resumption:
 def perform(experiment: Experiment, on_row: OnRow | None = None, resumption: Resumption | None = None) -> Outcome:
     """Run all of it together; what has a directory is kept there while it runs."""
     if experiment.workers is not None:
-        return _perform_locally(experiment, experiment.workers, on_row)
+        return _perform_locally(experiment, experiment.workers, on_row, resumption)
     register: Register[Model] = Register()
     kept = experiment.out is not None and not experiment.dry
     with registering(register) if kept else nullcontext():  # type: ignore[arg-type]
@@ -70,7 +71,14 @@ def perform(experiment: Experiment, on_row: OnRow | None = None, resumption: Res
             with Stopping(patience=0):
                 drive(runs, executor)
             return Outcome(runs=tuple(runs), statistics=executor.statistics, kept=Kept())
-        return _perform_kept(experiment, experiment.out, runs, executor, register, resumption)
+        out, again, dry = experiment.out, resumption is not None, experiment.dry
+
+        def make_keeper(stopping: Stopping, note_data: Callable[[], None]) -> Keeper:
+            return Keeper(
+                out, runs, executor, register, experiment.keeping, stopping, again=again, on_first=note_data
+            )
+
+        return _perform_kept(experiment, out, runs, executor, make_keeper, resumption, 0 if dry else PATIENCE)
 
 
 def _perform_kept(
@@ -78,8 +86,9 @@ def _perform_kept(
     out: Path,
     runs: Sequence[Run],
     executor: Executor,
-    register: Register[Model],
+    make_keeper: Callable[[Stopping, Callable[[], None]], Keeper | Observations],
     resumption: Resumption | None,
+    patience: float,
 ) -> Outcome:
     same = circumstances(runs, executor.trainer)
     again = resumption is not None
@@ -95,7 +104,7 @@ def _perform_kept(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise SettingError(f"--out {out} cannot be made a directory: {problem.strerror}") from None
-    with Lock(out), Stopping(patience=0 if experiment.dry else PATIENCE) as stopping:
+    with Lock(out), Stopping(patience=patience) as stopping:
         if not again:
             refuse_taken(out)  # once more: another process may have come and gone since
         manifest.write(out)
@@ -105,7 +114,7 @@ def _perform_kept(
             manifest.same |= data_digests(runs)
             manifest.write(out)
 
-        keeper = Keeper(out, runs, executor, register, experiment.keeping, stopping, again=again, on_first=note_data)
+        keeper = make_keeper(stopping, note_data)
         try:
             for run in runs:
                 run.start(again=again)
@@ -127,8 +136,6 @@ def read_resumption(directory: Path, *, trust: bool = False, accept: Sequence[st
     manifest = read_manifest(directory)
     if manifest.status == "done":
         raise SettingError(f"{directory} is complete: there is nothing to resume (paceline report {directory})")
-    if manifest.options.get("workers") is not None:
-        raise SettingError(f"{directory} holds a run with --world local, which cannot be resumed yet; run it again")
     experiment = Experiment(
         settings=manifest.all_settings(directory, trust=trust),
         until=manifest.limits(),
@@ -185,17 +192,30 @@ def _directory(experiment: Experiment, settings: Settings) -> Path | None:
     return experiment.out / f"{plain}-seed{settings.seed}"
 
 
-def _perform_locally(experiment: Experiment, workers: int, on_row: OnRow | None = None) -> Outcome:
+def _perform_locally(
+    experiment: Experiment, workers: int, on_row: OnRow | None, resumption: Resumption | None
+) -> Outcome:
     """One run on the wall clock; what is scored here is computed as the workers compute."""
     executor = make_executor(ALONE)
+    out, again = experiment.out, resumption is not None
+    observations = None if out is None else Observations(out, experiment.keeping, executor, again=again)
     run = make_local_run(
         experiment.settings[0],
         workers=workers,
         until=experiment.until,
-        directory=experiment.out,
+        directory=out,
         keep_spans=experiment.keep_spans,
         on_row=on_row,
+        observations=observations,
     )
-    with Stopping(patience=0):
-        drive([run], executor)
-    return Outcome(runs=(run,), statistics=executor.statistics, kept=Kept())
+    if out is None or observations is None:
+        with Stopping(patience=0):
+            drive([run], executor)
+        return Outcome(runs=(run,), statistics=executor.statistics, kept=Kept())
+
+    def make_keeper(stopping: Stopping, note_data: Callable[[], None]) -> Observations:
+        observations.on_first = note_data
+        return observations
+
+    # Whoever is asked to end ends at once: nothing is lost, and what devices compute may take long.
+    return _perform_kept(experiment, out, [run], executor, make_keeper, resumption, patience=0)

@@ -80,7 +80,8 @@ class Run:
         self.keeps_model = keeps_model
         self.final: dict[str, Tensor] = {}
         """The flat weights that were scored last, if they are kept: ``model``, or one a client."""
-        self._scored: Sequence[Model] = ()
+        self.scored: Sequence[Model] = ()
+        """The models that were scored last, if they are kept."""
         self._keep_spans = keep_spans
         self._started = False
         self._last: tuple[float, int] | None = None
@@ -215,7 +216,7 @@ class Run:
         for model in progress.others.values():
             self.world.bring([model] if isinstance(model, Model) else model)
         if self.keeps_model:
-            self._scored = [scored] if isinstance(scored, Model) else scored
+            self.scored = [scored] if isinstance(scored, Model) else scored
         measures = {"": self.problem.measure(scored)}
         measures |= {f"_{name}": self.problem.measure_others(model) for name, model in progress.others.items()}
         for measure in measures.values():
@@ -277,12 +278,12 @@ class Run:
 
     def _keep_final(self) -> None:
         """What was scored last, as far as it was learned."""
-        scored = {f"client {k}" if self.recorder.personal else "model": m for k, m in enumerate(self._scored)}
+        scored = {f"client {k}" if self.recorder.personal else "model": m for k, m in enumerate(self.scored)}
         known = all(
-            model.value is not PLACEHOLDER for model in self._scored
+            model.value is not PLACEHOLDER for model in self.scored
         )  # else it ended before, and they are kept
         self.final = {name: model.value for name, model in scored.items() if known and model.value is not None}
-        self._scored = ()
+        self.scored = ()
         if self.final and self.directory is not None:
             write_weights(self.directory, self.final)
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
-import weakref
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import count
 from typing import Any
 
 import torch
 
 from paceline.clock import VirtualLoop, WallClock
-from paceline.errors import Diverged, Dropped, Misplaced, SiteError
+from paceline.errors import Diverged, Dropped, SiteError
 from paceline.learn.codecs import Codec, Masked
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
 from paceline.learn.hashing import signed
+from paceline.learn.placeholders import PLACEHOLDER
 from paceline.learn.recipe import one_step
-from paceline.learn.space import Space
 from paceline.worlds.learner import FOLLOWING, Learner
-from paceline.worlds.local.expressions import Expression, Words, codec_words
+from paceline.worlds.local.arrivals import Arrivals
+from paceline.worlds.local.expressions import Words, codec_words
 from paceline.worlds.local.frames import Frame
+from paceline.worlds.local.holdings import Holdings, Results, Sent
+from paceline.worlds.local.journal import Act
+from paceline.worlds.local.machines import Carried
 from paceline.worlds.local.presence import WallPresence
 from paceline.worlds.local.workers import Workers
 from paceline.worlds.local.writing import DENSE, Writer
@@ -36,28 +38,32 @@ PATIENCE, AGAIN = 60.0, 0.2
 
 
 class WorkerHands:
-    """The orchestrator's side: what servers hold is here, what devices hold is known by its number."""
+    """The orchestrator's side: what servers hold is here, what devices hold is known by its name."""
 
     def __init__(
-        self, loop: VirtualLoop, clock: WallClock, learner: Learner, workers: Workers, presence: WallPresence
+        self,
+        loop: VirtualLoop,
+        clock: WallClock,
+        learner: Learner,
+        workers: Workers,
+        presence: WallPresence,
+        arrivals: Arrivals | None = None,
     ) -> None:
+        self.holdings = Holdings(learner)
         self._loop = loop
         self._clock = clock
         self._learner = learner
         self._workers = workers
         self._presence = presence
+        self._arrivals = arrivals
         self._writer = Writer(Executor(CohortTrainer("cpu", 1, 1)))
-        self._homes: weakref.WeakKeyDictionary[Model, tuple[int, int]] = weakref.WeakKeyDictionary()
-        """The device and the number of what a device holds."""
-        self._numbers = itertools.count(1)
-        self._forgotten: dict[int, list[int]] = defaultdict(list)
-        self._initial = [learner.initial_model(kind) for kind in range(len(learner.problem.spaces))]
+        self._brought = count()
 
-    async def visit(self, task: Task, visit: int) -> tuple[Model, Model | None]:
+    async def visit(self, act: Act, task: Task, visit: int) -> tuple[Model, Model | None]:
         """The client trains on what it holds, and keeps what it made."""
         client, key = task.client, self._learner.key(task.client, visit)
-        expression = Sent(self, client)
-        trained = self._held(client, task.model.space)
+        expression = Sent(self.holdings, client)
+        trained, gradient = self.to_be_made(act, task)
         words: Words = {
             "do": "visit",
             "act": task.act,
@@ -66,12 +72,10 @@ class WorkerHands:
             "recipe": asdict(task.recipe),
             "lr": task.recipe.lr_at(task.round),
             "key": signed(key),
-            "result": self._homes[trained][1],
+            "result": self._handle(trained),
             "nodes": expression.nodes,
         }
-        gradient = None
-        if task.gradient_at is not None:
-            gradient = self._held(client, task.model.space)
+        if gradient is not None:
             words["then"] = self._then(task, visit, trained, gradient, expression)
         reply = await self._ask(client, words, expression.blobs)
         if not reply.words["finite"]:
@@ -82,77 +86,99 @@ class WorkerHands:
         trained.figure = torch.tensor(reply.words["figure"])
         return trained, gradient
 
+    def to_be_made(self, act: Act, task: Task) -> tuple[Model, Model | None]:
+        """What a visit gives, as the client will call it."""
+        space = task.model.space
+        trained = self.holdings.held(task.client, space, act.handle("model"))
+        if task.gradient_at is None:
+            return trained, None
+        return trained, self.holdings.held(task.client, space, act.handle("gradient"))
+
     def _then(self, task: Task, visit: int, trained: Model, gradient: Model, sent: Sent) -> Words:
         assert task.gradient_at is not None
-        point = Sent(self, task.client, sent.blobs)
+        point = Sent(self.holdings, task.client, sent.blobs)
         return {
             "at": point.add(task.gradient_at(trained)),
             "nodes": point.nodes,
             "lr": one_step(task.recipe).lr_at(task.round),
             "key": signed(self._learner.key(task.client, visit, FOLLOWING)),
-            "result": self._homes[gradient][1],
+            "result": self._handle(gradient),
         }
 
-    async def carry(self, models: Sequence[Model], source: int, target: int) -> tuple[Sequence[Model], float]:
+    async def carry(self, act: Act, models: Sequence[Model]) -> Carried:
         """As bytes: from a server or a device, to a server or a device."""
-        blobs = await self._taken(models, source) if source >= 0 else self._written(models)
+        blobs = await self._taken(act, models) if act.site >= 0 else self._written(models)
         size = float(sum(map(len, blobs)))
-        arrived = await self._given(models, blobs, target) if target >= 0 else self._read(models, blobs)
+        kept: tuple[tuple[int, int], ...] = ()
+        if act.target >= 0:
+            arrived = await self._given(act, models, blobs)
+        else:
+            arrived = self._read(models, blobs)
+            kept = () if self._arrivals is None else self._arrivals.add(blobs)
         for model, came in zip(models, arrived, strict=True):
             came.figure = model.figure
-        return arrived, size
+        return Carried(arrived, size, kept)
 
     def _written(self, models: Sequence[Model]) -> list[bytes]:
         contexts = [None if model.wire is None else model.wire.context for model in models]
-        return [self._writer.write(model, _codec(model), one) for model, one in zip(models, contexts, strict=True)]
+        return [self._writer.write(model, codec_of(model), one) for model, one in zip(models, contexts, strict=True)]
 
-    async def _taken(self, models: Sequence[Model], source: int) -> Sequence[bytes]:
+    async def _taken(self, act: Act, models: Sequence[Model]) -> Sequence[bytes]:
         """A device writes what it sends."""
-        sent, parts = Sent(self, source), []
+        sent, parts = Sent(self.holdings, act.site), []
         for model in models:
             context = model.wire.context if model.wire is not None else None
             parts.append(
                 {
                     "model": sent.add(model),
-                    "codec": codec_words(_codec(model)),
+                    "codec": codec_words(codec_of(model)),
                     "context": None if context is None else sent.add(context),
                 }
             )
-        words = {"do": "send", "parts": parts, "nodes": sent.nodes, "results": sent.results(models)}
-        reply = await self._ask(source, words, sent.blobs)
-        sent.keep_results()
+        results = self.sent_results(act, models)
+        words = {"do": "send", "parts": parts, "nodes": sent.nodes, "results": results.words(sent)}
+        reply = await self._ask(act.site, words, sent.blobs)
+        results.keep()
         return reply.blobs
 
-    async def _given(self, models: Sequence[Model], blobs: Sequence[bytes], target: int) -> list[Model]:
+    def sent_results(self, act: Act, models: Sequence[Model]) -> Results:
+        """What a device has computed when it has sent these."""
+        return Results(self.holdings, act.site, models, act.handle("sent"))
+
+    async def _given(self, act: Act, models: Sequence[Model], blobs: Sequence[bytes]) -> list[Model]:
         """A device reads what it is sent, and keeps it."""
-        known, arrived, parts = Sent(self, target, list(blobs)), [], []
-        for model in models:
+        known, parts = Sent(self.holdings, act.target, list(blobs)), []
+        arrived = self.to_arrive(act, models)
+        for model, came in zip(models, arrived, strict=True):
             wire = model.wire
-            arrived.append(self._held(target, model.space))
             there = wire.known if wire is not None else None
             parts.append(
                 {
-                    "codec": codec_words(_codec(model)),
+                    "codec": codec_words(codec_of(model)),
                     "context": wire is not None and isinstance(wire.codec, Masked),
                     "known": None if there is None else known.add(there),
-                    "handle": self._homes[arrived[-1]][1],
+                    "handle": self._handle(came),
                 }
             )
-        await self._ask(target, {"do": "receive", "parts": parts, "nodes": known.nodes}, known.blobs)
+        await self._ask(act.target, {"do": "receive", "parts": parts, "nodes": known.nodes}, known.blobs)
         return arrived
+
+    def to_arrive(self, act: Act, models: Sequence[Model]) -> list[Model]:
+        """What a device is sent, as it will call it."""
+        return [
+            self.holdings.held(act.target, model.space, act.handle(f"came.{k}")) for k, model in enumerate(models)
+        ]
 
     def _read(self, models: Sequence[Model], blobs: Sequence[bytes]) -> list[Model]:
         """A server reads what came."""
         arrived: list[Model] = []
         for model, data in zip(models, blobs, strict=True):
-            wire, context = model.wire, None
-            if wire is not None and isinstance(wire.codec, Masked):
-                context = self._writer.value(arrived[-1] if wire.known is None else wire.known)
-            value = read_model(model.space, data, _codec(model), context)
-            arrived.append(Model(model.space, value))
+            context = context_of(model, arrived)
+            given = None if context is None else self._writer.value(context)
+            arrived.append(Model(model.space, read_model(model.space, data, codec_of(model), given)))
         return arrived
 
-    async def work(self, site: int, model: Model) -> Model:
+    async def work(self, act: Act, model: Model) -> Model:
         """A server of this process computes there and then."""
         self._writer.value(model)
         done = self._loop.create_future()
@@ -160,40 +186,43 @@ class WorkerHands:
         await done
         return model
 
+    # -- for whoever observes ------------------------------------------------------------------------------------
+
     def bring(self, models: Sequence[Model]) -> None:
-        """Values for whoever observes the run: that is no traffic of the run, and its time stands still meanwhile."""
+        """Values for whoever observes the run: that is no traffic of the run."""
         for model in models:
-            for part in self._parts(model):
+            for part in self.holdings.parts(model):
                 self._fetch(part)
 
-    def _parts(self, model: Model) -> list[Model]:
-        """The largest parts of a model that one device can compute by itself."""
-        if model.value is not None:
-            return []
-        if len(clients := self._clients(model)) == 1:
-            return [model]
-        return [part for parent in model.parents for part in self._parts(parent)] if clients else []
+    def pass_over(self, models: Sequence[Model]) -> None:
+        """What ``bring`` does, and what is then computed, but without values: they were seen before."""
+        for model in models:
+            for part in self.holdings.parts(model):
+                self._fetched_results(part).keep()
+                part.settle(PLACEHOLDER)
+            _pretend(model)
 
-    def _clients(self, model: Model) -> set[int]:
-        """The devices that hold what a model is made of."""
-        if model.value is not None:
-            return set()
-        if model in self._homes:
-            return {self._homes[model][0]}
-        return set().union(*(self._clients(parent) for parent in model.parents))
+    def look_again(self, models: Sequence[Model]) -> None:
+        """Have the values after all."""
+        for model in models:
+            _admit(model)
+        self.bring(models)
 
-    def _fetch(self, model: Model) -> None:
-        (client,) = self._clients(model)
-        sent = Sent(self, client)
-        words = {"do": "bring", "wanted": sent.add(model), "nodes": sent.nodes, "results": sent.results([model])}
+    def _fetched_results(self, part: Model) -> Results:
+        return Results(self.holdings, self.holdings.client(part), [part], f"seen.{next(self._brought)}")
+
+    def _fetch(self, part: Model) -> None:
+        client, results = self.holdings.client(part), self._fetched_results(part)
+        sent = Sent(self.holdings, client)
+        words = {"do": "bring", "wanted": sent.add(part), "nodes": sent.nodes, "results": results.words(sent)}
         reply = self._ask_now({**words, "client": client}, sent.blobs)
-        sent.keep_results()
-        model.settle(DENSE.decode(model.space, reply.blobs[0]))
+        results.keep()
+        part.settle(DENSE.decode(part.space, reply.blobs[0]))
 
     def _ask_now(self, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
         """Ask a device and wait; one that is lost is asked again when it is back."""
-        client, until = words["client"], self._clock.now() + PATIENCE
-        while self._clock.now() < until:
+        client, until = words["client"], time.monotonic() + PATIENCE
+        while time.monotonic() < until:
             if (reply := self._workers.of(client).ask_now(words, blobs)) is not None:
                 if "error" in reply.words:
                     raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")
@@ -204,37 +233,20 @@ class WorkerHands:
     def close(self) -> None:
         """End the workers."""
         self._workers.stop()
+        if self._arrivals is not None:
+            self._arrivals.close()
 
-    # -- what devices hold ---------------------------------------------------------------------------------------
+    # -- asking --------------------------------------------------------------------------------------------------
 
-    def home(self, model: Model) -> tuple[int, int] | None:
-        """The device that holds a model, and its number there."""
-        return self._homes.get(model)
-
-    def initial_kind(self, model: Model) -> int | None:
-        """Which of the initial models this is, if any: everybody makes them from the seed."""
-        return next((kind for kind, initial in enumerate(self._initial) if model is initial), None)
-
-    def new_number(self) -> int:
-        """A number under which some device will hold something."""
-        return next(self._numbers)
-
-    def keep(self, model: Model, client: int, handle: int) -> None:
-        """A device holds this model, under this number."""
-        self._homes[model] = client, handle
-        weakref.finalize(model, self._forgotten[client].append, handle).atexit = False
-
-    def _held(self, client: int, space: Space) -> Model:
-        """A model that a device will hold."""
-        model = Model(space)
-        self.keep(model, client, self.new_number())
-        return model
+    def _handle(self, model: Model) -> str:
+        home = self.holdings.home(model)
+        assert home is not None
+        return home[1]
 
     async def _ask(self, client: int, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
         """Ask a device; ``Dropped`` if its process dies before it has answered."""
         future: asyncio.Future[Frame | None] = self._loop.create_future()
-        forget, self._forgotten[client][:] = list(self._forgotten[client]), []
-        asked = {**words, "client": client, "forget": forget}
+        asked = {**words, "client": client, "forget": self.holdings.forgotten(client)}
         self._workers.of(client).ask(asked, blobs, lambda frame: None if future.done() else future.set_result(frame))
         reply = await future
         if reply is None:
@@ -244,49 +256,32 @@ class WorkerHands:
         return reply
 
 
-def _codec(model: Model) -> Codec | None:
+def _pretend(model: Model) -> bool:
+    """Whether a model is made of what was passed over; then so is its value. What servers made can be made again."""
+    if model.value is not None:
+        return model.value is PLACEHOLDER
+    pretended = [_pretend(parent) for parent in model.parents]  # of all of them, not up to the first
+    if any(pretended):
+        model.value = PLACEHOLDER
+    return any(pretended)
+
+
+def _admit(model: Model) -> None:
+    """Take pretended values away."""
+    if model.value is PLACEHOLDER:
+        model.value = None
+        for parent in model.parents:
+            _admit(parent)
+
+
+def codec_of(model: Model) -> Codec | None:
+    """How a model is written; None: as dense numbers."""
     return None if model.wire is None else model.wire.codec
 
 
-class Sent:
-    """An expression over what one device holds, with the byte strings that go along."""
-
-    def __init__(self, hands: WorkerHands, client: int, blobs: list[bytes] | None = None) -> None:
-        self.blobs = [] if blobs is None else blobs
-        self._hands = hands
-        self._client = client
-        self._expression = Expression(self._named)
-        self._results: list[tuple[Model, int]] = []
-
-    @property
-    def nodes(self) -> list[Words]:
-        """What has been added so far."""
-        return self._expression.nodes
-
-    def add(self, model: Model) -> int:
-        """The place of a model among the nodes."""
-        return self._expression.add(model)
-
-    def _named(self, model: Model) -> Words | None:
-        home = self._hands.home(model)
-        if home is not None and home[0] == self._client:
-            return {"held": home[1]}
-        if (kind := self._hands.initial_kind(model)) is not None:
-            return {"initial": kind}
-        if model.parents and home is None:
-            return None
-        if model.value is not None and model.places is None:  # everybody has it
-            self.blobs.append(DENSE.encode(model.space, model.value))
-            return {"blob": len(self.blobs) - 1}
-        raise Misplaced(f"client {self._client} does not have a model that it is to use; send it there first")
-
-    def results(self, models: Sequence[Model]) -> list[tuple[int, int]]:
-        """Numbers under which the device is to keep what it computes here, so that it need not do it again."""
-        new = [model for model in models if self._hands.home(model) is None]
-        self._results = [(model, self._hands.new_number()) for model in new]
-        return [(self.add(model), handle) for model, handle in self._results]
-
-    def keep_results(self) -> None:
-        """The device has answered, so it has them; one that dies before it answers may have nothing."""
-        for model, handle in self._results:
-            self._hands.keep(model, self._client, handle)
+def context_of(model: Model, arrived: Sequence[Model]) -> Model | None:
+    """What a server reads a model with, if it needs anything: what it has, or what came just before."""
+    wire = model.wire
+    if wire is None or not isinstance(wire.codec, Masked):
+        return None
+    return arrived[-1] if wire.known is None else wire.known

@@ -1,12 +1,13 @@
-"""What happened when in a run on the wall clock: enough to run it again in a simulation."""
+"""What happened when in a run on the wall clock: enough to run it again in a simulation, or to go on with it."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 from paceline.errors import DataError
 from paceline.reading import read_text
@@ -34,21 +35,47 @@ class Entry:
     bytes: float = 0.0
     computed: float = 0.0
     """Seconds that the worker itself took, by its own clock."""
+    figure: float | None = None
+    """The number that came with what a visit made."""
+    kept: tuple[tuple[int, int], ...] = ()
+    """Where the bytes are that came to a server: beginning and length, model by model (see ``arrivals``)."""
+
+    @property
+    def act(self) -> Act:
+        """Which act this is."""
+        return Act(self.what, self.site, self.target, self.number)
+
+
+class Act(NamedTuple):
+    """Which act one is: the same in a repetition of the run."""
+
+    what: str
+    site: int
+    target: int
+    number: int
+
+    def handle(self, part: str) -> str:
+        """What a device calls a part of what this act made."""
+        return f"{self.what}.{self.site}.{self.target}.{self.number}.{part}"
 
 
 class Journal:
-    """Writes entries as they come."""
+    """Writes entries as they come; acts that are in it already are not written again."""
 
     def __init__(self) -> None:
         self._file: TextIO | None = None
+        self._past: frozenset[Act] = frozenset()
 
-    def open(self, path: Path) -> None:
-        """Write them into this file."""
-        self._file = path.open("w", encoding="utf-8")
+    def open(self, path: Path, past: Iterable[Entry] | None = None) -> None:
+        """Write them into this file; after those of the ``past``, which are there, if it is gone on with."""
+        if past is not None and path.exists():
+            _cut_torn(path)
+        self._past = frozenset(by_act(past or ()))
+        self._file = path.open("w" if past is None else "a", encoding="utf-8")
 
     def add(self, entry: Entry) -> None:
         """Keep one, if there is a file."""
-        if self._file is not None:
+        if self._file is not None and entry.act not in self._past:
             self._file.write(json.dumps(asdict(entry)) + "\n")
             self._file.flush()
 
@@ -61,22 +88,22 @@ class Journal:
 
 LARGEST = 1 << 30
 """Bytes of a journal."""
-Act = tuple[str, int, int, int]
-"""What, site, target and number."""
 
 
-def read_journal(path: Path) -> list[Entry]:
-    """All entries; a line that is none is named."""
+def read_journal(path: Path, *, torn: bool = False) -> list[Entry]:
+    """All entries; a line that is none is named, unless it is the last and may be ``torn``."""
     entries = []
     try:
-        lines = read_text(path, most=LARGEST).splitlines()
+        text = read_text(path, most=LARGEST)
+        lines = (text[: text.rfind("\n") + 1] if torn else text).splitlines()
     except OSError as problem:
         raise DataError(f"{path}: {problem.strerror}; only runs with --world local have a journal") from None
     for number, line in enumerate(lines, start=1):
         try:
             words: dict[str, Any] = json.loads(line)
+            words["kept"] = tuple((int(begin), int(size)) for begin, size in words.get("kept", ()))
             entries.append(Entry(**words))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, AttributeError):
             raise DataError(f"{path}, line {number} is no entry of a journal: {line[:80]!r}") from None
     return entries
 
@@ -84,4 +111,12 @@ def read_journal(path: Path) -> list[Entry]:
 def by_act(entries: Iterable[Entry]) -> dict[Act, Entry]:
     """Every act that came to an end."""
     acts = (entry for entry in entries if entry.what in ("visit", "send", "work"))
-    return {(entry.what, entry.site, entry.target, entry.number): entry for entry in acts}
+    return {entry.act: entry for entry in acts}
+
+
+def _cut_torn(path: Path) -> None:
+    """Take off a last line that was not written to its end."""
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        os.truncate(path, whole)

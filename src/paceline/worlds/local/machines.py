@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from paceline.algorithms.world import Failing
 from paceline.clock import VirtualLoop
@@ -19,7 +20,7 @@ from paceline.errors import Dropped
 from paceline.learn.graph import Model, Promise
 from paceline.ledger import Ledger
 from paceline.worlds.diary import Diary
-from paceline.worlds.local.journal import Entry, Journal, What
+from paceline.worlds.local.journal import Act, Entry, Journal, What
 from paceline.worlds.local.presence import WallPresence
 from paceline.worlds.machines import Task
 from paceline.worlds.network.lanes import Lanes
@@ -27,18 +28,28 @@ from paceline.worlds.network.lanes import Lanes
 T = TypeVar("T")
 
 
+class Carried(NamedTuple):
+    """Models that have moved."""
+
+    models: Sequence[Model]
+    """As they are at the target."""
+    bytes: float
+    kept: tuple[tuple[int, int], ...] = ()
+    """Where what came to a server was written down, if it was."""
+
+
 class Hands(Protocol):
     """Who does the work, or remembers how it was done. Whoever is lost meanwhile raises ``Dropped``."""
 
-    async def visit(self, task: Task, visit: int) -> tuple[Model, Model | None]:
+    async def visit(self, act: Act, task: Task, visit: int) -> tuple[Model, Model | None]:
         """A client computes; ``visit`` is how many it has begun before."""
         ...
 
-    async def carry(self, models: Sequence[Model], source: int, target: int) -> tuple[Sequence[Model], float]:
-        """Models move; as they are at the target, and the bytes that moved."""
+    async def carry(self, act: Act, models: Sequence[Model]) -> Carried:
+        """Models move, from the act's site to its target."""
         ...
 
-    async def work(self, site: int, model: Model) -> Model:
+    async def work(self, act: Act, model: Model) -> Model:
         """A server computes."""
         ...
 
@@ -49,6 +60,15 @@ class Hands(Protocol):
     def close(self) -> None:
         """The run is over."""
         ...
+
+
+def _facts(found: object) -> dict[str, Any]:
+    """What is written down of what an act gave."""
+    if isinstance(found, Carried):
+        return {"bytes": found.bytes, "kept": found.kept}
+    if isinstance(found, tuple) and found[0].figure is not None:
+        return {"figure": float(found[0].figure)}
+    return {}
 
 
 class NothingFails:
@@ -107,7 +127,7 @@ class WallMachines:
         done = False
         try:
             async with self._occupied(client):
-                found = await self._told("visit", client, 0, self._hands.visit(task, visit))
+                found = await self._told("visit", client, 0, lambda act: self._hands.visit(act, task, visit))
             done = True
             return found
         finally:
@@ -125,20 +145,19 @@ class WallMachines:
         lanes = self._lanes.hold(source, "send"), self._lanes.hold(target, "receive")
         try:
             async with self._occupied(source, target):
-                moving = self._hands.carry(models, source, target)
-                arrived, size = await self._told("send", source, target, moving)
+                found = await self._told("send", source, target, lambda act: self._hands.carry(act, models))
         finally:
             self._lanes.release(source, "send", lanes[0])
             self._lanes.release(target, "receive", lanes[1])
-        self._ledger.transfer(source, target, start, self.loop.time(), round, size, math.nan, lanes)
-        return arrived
+        self._ledger.transfer(source, target, start, self.loop.time(), round, found.bytes, math.nan, lanes)
+        return found.models
 
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
         """A server computes, one thing at a time."""
         async with self._turns[site]:
             start = self.loop.time()
             async with self._occupied(site):
-                found = await self._told("work", site, 0, self._hands.work(site, model))
+                found = await self._told("work", site, 0, lambda act: self._hands.work(act, model))
             self._ledger.work(site, start, self.loop.time(), round, flops, math.nan)
             return found
 
@@ -154,23 +173,21 @@ class WallMachines:
         self._hands.close()
         self._journal.close()
 
-    async def _told(self, what: What, site: int, target: int, doing: Awaitable[T]) -> T:
+    async def _told(self, what: What, site: int, target: int, do: Callable[[Act], Awaitable[T]]) -> T:
         """Do something, and write down when it began and ended."""
-        number, start = self._begun[what, site, target], self.loop.time()
+        act = Act(what, site, target, self._begun[what, site, target])
         self._begun[what, site, target] += 1
-        entry = Entry(what=what, site=site, target=target, number=number, start=start)
+        entry = Entry(**act._asdict(), start=self.loop.time())
         try:
-            found = await doing
+            found = await do(act)
         except Dropped as dropped:
             self._write(entry, outcome=dropped.reason, dropped=dropped.site, gone=dropped.gone)
             raise
-        size = found[1] if what == "send" else 0.0  # type: ignore[index]
-        self._write(entry, bytes=size)
+        self._write(entry, **_facts(found))
         return found
 
     def _write(self, entry: Entry, **more: Any) -> None:
-        words = {name: getattr(entry, name) for name in ("what", "site", "target", "number", "start")}
-        self._journal.add(Entry(**words, end=self.loop.time(), **more))
+        self._journal.add(replace(entry, end=self.loop.time(), **more))
 
     @asynccontextmanager
     async def _occupied(self, *sites: int) -> AsyncIterator[None]:

@@ -48,6 +48,10 @@ class WallPresence:
             self._changed.set_result(None)
         self._changed = None
 
+    def away(self) -> list[int]:
+        """Who is not there."""
+        return sorted(self._since)
+
     def online(self, client: int) -> bool:
         """Whether a client can be asked."""
         return client not in self._since

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from paceline.clock import VirtualLoop
@@ -10,6 +9,7 @@ from paceline.errors import Dropped
 from paceline.learn.graph import Model
 from paceline.worlds.learner import Learner
 from paceline.worlds.local.journal import Act, Entry, by_act
+from paceline.worlds.local.machines import Carried
 from paceline.worlds.local.presence import WallPresence
 from paceline.worlds.machines import Task
 
@@ -22,24 +22,23 @@ class RecordedHands:
         self._loop = loop
         self._learner = learner
         self._acts: dict[Act, Entry] = by_act(entries)
-        self._begun: Counter[tuple[str, int, int]] = Counter()
 
-    async def visit(self, task: Task, visit: int) -> tuple[Model, Model | None]:
+    async def visit(self, act: Act, task: Task, visit: int) -> tuple[Model, Model | None]:
         """Promised by the learner, as in any simulation."""
-        await self._again("visit", task.client, 0)
+        await self._again(act)
         client, round = task.client, task.round
         trained = self._learner.visit(task.act, client, visit, task.model, task.recipe, round, task.extras)
         if task.gradient_at is None:
             return trained, None
         return trained, self._learner.gradient(client, visit, task.gradient_at(trained), task.recipe, round)
 
-    async def carry(self, models: Sequence[Model], source: int, target: int) -> tuple[Sequence[Model], float]:
+    async def carry(self, act: Act, models: Sequence[Model]) -> Carried:
         """What arrives is what the codec leaves, which the models are already."""
-        return models, (await self._again("send", source, target)).bytes
+        return Carried(models, (await self._again(act)).bytes)
 
-    async def work(self, site: int, model: Model) -> Model:
+    async def work(self, act: Act, model: Model) -> Model:
         """A promise."""
-        await self._again("work", site, 0)
+        await self._again(act)
         return model
 
     def bring(self, models: Sequence[Model]) -> None:
@@ -48,21 +47,24 @@ class RecordedHands:
     def close(self) -> None:
         """Nothing was started."""
 
-    async def _again(self, what: str, site: int, target: int) -> Entry:
-        """Until the act of this number ended then; one that had not when the run did never does."""
-        number = self._begun[what, site, target]
-        self._begun[what, site, target] += 1
-        entry = self._acts.get((what, site, target, number))
+    async def _again(self, act: Act) -> Entry:
+        """Until this act ended then; one that had not when the run did never does."""
+        entry = self._acts.get(act)
         if entry is None:
             await self._loop.create_future()
             raise AssertionError("a future that nobody sets")
         if entry.start != self._loop.time():
-            self.strays.append(f"{what} {number} of {site} began at {self._loop.time()!r}, then at {entry.start!r}")
-        if entry.end > self._loop.time():
-            await self._loop.at(entry.end)
-        if entry.outcome:
-            raise Dropped(entry.dropped, entry.end, reason=entry.outcome, gone=entry.gone)  # type: ignore[arg-type]
+            self.strays.append(str(act))
+        await ended(self._loop, entry)
         return entry
+
+
+async def ended(loop: VirtualLoop, entry: Entry) -> None:
+    """Until an act ended, as it ended."""
+    if entry.end > loop.time():
+        await loop.at(entry.end)
+    if entry.outcome:
+        raise Dropped(entry.dropped, entry.end, reason=entry.outcome, gone=entry.gone)  # type: ignore[arg-type]
 
 
 def repeat_presence(loop: VirtualLoop, presence: WallPresence, entries: Sequence[Entry]) -> None:

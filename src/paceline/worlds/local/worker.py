@@ -6,9 +6,10 @@ holds is written to its own directory, so that it is there again after a restart
 
 from __future__ import annotations
 
+import re
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from paceline.errors import PacelineError
 from paceline.learn.codecs import codec_from
+from paceline.learn.codecs.base import WireError
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
@@ -25,40 +27,53 @@ from paceline.learn.recipe import LocalSGD, one_step
 from paceline.learn.space import Space
 from paceline.worlds.local.expressions import Words, rebuilt
 from paceline.worlds.local.frames import Frame, read, write
-from paceline.worlds.local.writing import DENSE, Writer
+from paceline.worlds.local.writing import DENSE, Writer, is_lossy
 from paceline.worlds.local.writing import read as read_model
 from paceline.worlds.problem import Problem
+
+HANDLE = re.compile(r"[\w.-]{1,200}", re.ASCII)
+"""What a device may be told to call a model: no path leads out of its directory."""
 
 
 class Device:
     """One client: its rows of the data, and the models that it holds."""
 
-    def __init__(self, space: Space, shards: Shards, directory: Path) -> None:
+    def __init__(self, space: Space, shards: Shards, directory: Path, writer: Writer) -> None:
         self.space = space
         self.shards = shards
         self._directory = directory
-        self._held: dict[int, Model] = {}
+        self._writer = writer
+        self._held: dict[str, Model] = {}
         directory.mkdir(parents=True, exist_ok=True)
 
-    def hold(self, handle: int, model: Model) -> None:
-        """Keep a model under this number, on disk too."""
+    def hold(self, handle: str, model: Model, written: bytes | None = None) -> None:
+        """Keep a model by this name, on disk too; with the bytes it is sent as, if these cannot be made again."""
         assert model.value is not None
         self._held[handle] = model
         self._file(handle).write_bytes(DENSE.encode(self.space, model.value))
+        if written is not None:
+            self._writer.remember(model, written)
+            self._file(handle, "sent").write_bytes(written)
 
-    def get(self, handle: int) -> Model:
-        """The model of this number; one from before a restart is read again."""
+    def get(self, handle: str) -> Model:
+        """The model of this name; one from before a restart is read again."""
         if handle not in self._held:
-            self._held[handle] = Model(self.space, DENSE.decode(self.space, self._file(handle).read_bytes()))
+            model = Model(self.space, DENSE.decode(self.space, self._file(handle).read_bytes()))
+            if (sent := self._file(handle, "sent")).exists():
+                self._writer.remember(model, sent.read_bytes())
+            self._held[handle] = model
         return self._held[handle]
 
-    def forget(self, handle: int) -> None:
+    def forget(self, handle: str) -> None:
         """Nobody will ask for it any more."""
         self._held.pop(handle, None)
-        self._file(handle).unlink(missing_ok=True)
+        for kind in ("model", "sent"):
+            self._file(handle, kind).unlink(missing_ok=True)
 
-    def _file(self, handle: int) -> Path:
-        return self._directory / f"{handle}.model"
+    def _file(self, handle: str, kind: str = "model") -> Path:
+        if not HANDLE.fullmatch(handle):
+            raise WireError(f"{handle!r} names no model; wanted letters, digits, dots and signs")
+        return self._directory / f"{handle}.{kind}"
 
 
 class Worker:
@@ -80,6 +95,7 @@ class Worker:
                 problem.spaces[problem.kind(client)],
                 _own(problem.shards(), client),
                 Path(words["directory"]) / str(client),
+                self._writer,
             )
             for client in words["clients"]
         }
@@ -136,12 +152,14 @@ class Worker:
     def _send(self, device: Device, frame: Frame) -> tuple[Words, Sequence[bytes]]:
         """Models as bytes, each by its codec."""
         models = self._models(device, frame)
-        blobs = []
+        blobs, lossy = [], {}
         for part in frame.words["parts"]:
             codec = None if part["codec"] is None else codec_from(part["codec"])
             context = None if part["context"] is None else models[part["context"]]
             blobs.append(self._writer.write(models[part["model"]], codec, context))
-        self._hold_results(device, frame, models)
+            if is_lossy(codec):
+                lossy[part["model"]] = blobs[-1]
+        self._hold_results(device, frame, models, lossy)
         return {}, blobs
 
     def _bring(self, device: Device, frame: Frame) -> tuple[Words, Sequence[bytes]]:
@@ -149,7 +167,7 @@ class Worker:
         models = self._models(device, frame)
         model = models[frame.words["wanted"]]
         data = DENSE.encode(model.space, self._writer.value(model))
-        self._hold_results(device, frame, models)
+        self._hold_results(device, frame, models, {})
         return {}, [data]
 
     # -- models -----------------------------------------------------------------------------------------------------
@@ -166,11 +184,13 @@ class Worker:
 
         return rebuilt(frame.words.get("nodes", ()), leaf)
 
-    def _hold_results(self, device: Device, frame: Frame, models: Sequence[Model]) -> None:
-        """What was computed is kept under new numbers, and not computed again."""
+    def _hold_results(
+        self, device: Device, frame: Frame, models: Sequence[Model], lossy: Mapping[int, bytes]
+    ) -> None:
+        """What was computed is kept under new names, and not computed again."""
         for place, handle in frame.words["results"]:
             self._writer.value(models[place])
-            device.hold(handle, models[place])
+            device.hold(handle, models[place], lossy.get(place))
 
 
 def _own(shards: Shards, client: int) -> Shards:

@@ -13,12 +13,36 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from paceline.clock import WallClock
 from paceline.errors import PacelineError, SiteError
 from paceline.worlds.local.frames import Frame, read, write
 
+
+class Host(Protocol):
+    """What a worker runs in: a process, as ``subprocess`` has it."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
+
+    def poll(self) -> int | None:
+        """None while it runs."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+    def wait(self) -> int:
+        """Until it has ended."""
+        ...
+
+
+Launch = Callable[[socket.socket], Host]
+"""Starts a worker that is spoken to over this socket."""
 Answered = Callable[[Frame | None], None]
 """Told what a worker answered; None if it died before."""
 RESTART = 0.5
@@ -31,20 +55,23 @@ class Process:
     """One worker, whichever process it is at present; one thread reads what it says."""
 
     def __init__(
-        self, clock: WallClock, hello: dict[str, Any], on_presence: Callable[[bool], None], module: str
+        self, clock: WallClock, hello: dict[str, Any], on_presence: Callable[[bool], None], launch: Launch
     ) -> None:
         self._clock = clock
         self._hello = hello
         self._on_presence = on_presence
-        self._module = module
+        self._launch = launch
         self._asked: dict[int, Answered] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._stopping = False
         self.ready = threading.Event()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Host | None = None
         self._connection: socket.socket | None = None
         self._thread = threading.Thread(target=self._live, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
         self._thread.start()
 
     def ask(self, words: dict[str, Any], blobs: Sequence[bytes], answered: Answered) -> None:
@@ -97,7 +124,7 @@ class Process:
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                self.process = _start(theirs, self._module)
+                self.process = self._launch(theirs)
             try:
                 write(ours, self._hello)
                 there = read(ours) is not None
@@ -139,11 +166,15 @@ class Process:
         self._on_presence(online)
 
 
-def _start(theirs: socket.socket, module: str) -> subprocess.Popen[bytes]:
+def process_of(module: str, theirs: socket.socket) -> Host:
+    """A process of this machine that runs a module, which is told the number of the socket."""
     number = theirs.fileno()
     environment = {**os.environ, "PACELINE_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", module, str(number)]
-    return subprocess.Popen(command, pass_fds=[number], env=environment, stdin=subprocess.DEVNULL)
+    process: subprocess.Popen[bytes] = subprocess.Popen(
+        command, pass_fds=[number], env=environment, stdin=subprocess.DEVNULL
+    )
+    return process
 
 
 def _tell_all(clients: Sequence[int], on_presence: Callable[[int, bool], None], online: bool) -> None:
@@ -162,7 +193,7 @@ class Workers:
         count: int,
         directory: Path,
         on_presence: Callable[[int, bool], None],
-        module: str,
+        launch: Launch,
     ) -> None:
         self._clock = clock
         hosted = [range(k, clients, count) for k in range(count)]
@@ -171,13 +202,15 @@ class Workers:
                 clock,
                 {"settings": settings, "clients": list(mine), "directory": str(directory)},
                 partial(_tell_all, mine, on_presence),
-                module,
+                launch,
             )
             for mine in hosted
         ]
 
-    def wait(self, seconds: float = 120.0) -> None:
-        """Until all are there."""
+    def start(self, seconds: float = 120.0) -> None:
+        """Start them, and wait until all are there."""
+        for process in self.processes:
+            process.start()
         for process in self.processes:
             if not process.ready.wait(seconds) or process.process is None or process.process.poll() is not None:
                 self.stop()

@@ -31,20 +31,29 @@ class Writer:
 
     def write(self, model: Model, codec: Codec | None, context: Model | None) -> bytes:
         """A model as bytes."""
-        if isinstance(codec, Top | Rounded | Gsgd):
+        if codec is not None and is_lossy(codec):
             return self._lossy(_made_by_codec(model), codec)
         given = () if context is None else (self.value(context),)
         return (codec or DENSE).encode(model.space, self.value(model), *given)
+
+    def remember(self, model: Model, data: bytes) -> None:
+        """A model whose bytes are known: what was compressed may be gone."""
+        self._written[model] = data
 
     def _lossy(self, model: Model, codec: Codec) -> bytes:
         """What is written is what was compressed, not what is left of it: compressing twice is another thing."""
         if model not in self._written:
             if model.value is not None:
-                raise WireError("what was compressed was lost, when the worker restarted: it cannot be written again")
+                raise WireError("what was compressed is not here any more, so it cannot be written again")
             data = codec.encode(model.space, self.value(model.parents[0]))
             model.settle(codec.decode(model.space, data))
             self._written[model] = data
         return self._written[model]
+
+
+def is_lossy(codec: Codec | None) -> bool:
+    """Whether what is read is not what was written."""
+    return isinstance(codec, Top | Rounded | Gsgd)
 
 
 def read(space: Space, data: bytes, codec: Codec | None, context: Tensor | None) -> Tensor:

@@ -1,0 +1,155 @@
+"""A run on the wall clock that was cut off anywhere goes on: nothing that was done is done again, nothing is lost."""
+
+import json
+import shutil
+from functools import partial
+
+import pytest
+
+from paceline.algorithms.registry import ALGORITHMS
+from paceline.errors import DataError
+from paceline.ledger import lock
+from paceline.ledger.checkpoints import FOLDER
+from paceline.runs import performing
+from paceline.runs.experiment import make_experiment
+from paceline.runs.keeper import Keeping
+from paceline.runs.local import JOURNAL, make_local_run
+from paceline.runs.observations import Observations
+from paceline.runs.performing import perform, read_resumption, resume
+from paceline.runs.replay import replay
+from paceline.worlds.local.journal import Journal, read_journal
+from tests.contract.test_places import SMALL
+from tests.contract.test_resume import Cut
+from tests.worlds.threads import Thread
+
+WORDS = [word for word in SMALL if not word.startswith("fleet.")] + ["every=1"]
+
+
+@pytest.fixture(autouse=True)
+def threads(monkeypatch):
+    monkeypatch.setattr(performing, "make_local_run", partial(make_local_run, launch=Thread))
+
+
+def cutting(monkeypatch, directory, copy, entries, stops=None):
+    """Have the next process end after so many entries of its journal, or stops; its files are copied as they are."""
+    added, stopped = Journal.add, Observations.stopped
+    seen = {"entries": 0, "stops": 0}
+
+    def happens(what, limit):
+        seen[what] += 1
+        if seen[what] == limit:
+            shutil.copytree(directory, copy, ignore=shutil.ignore_patterns(lock.FILE))
+            raise Cut
+
+    def add(self, entry):
+        is_new = entry.act not in self._past
+        added(self, entry)
+        if is_new:
+            happens("entries", entries)
+
+    def stop(self):
+        stopped(self)
+        happens("stops", stops)
+
+    monkeypatch.setattr(Journal, "add", add)
+    monkeypatch.setattr(Observations, "stopped", stop)
+    return seen
+
+
+def cut_off(monkeypatch, doing, directory, copy, entries, stops=None):
+    with monkeypatch.context() as patched:
+        cutting(patched, directory, copy, entries, stops)
+        with pytest.raises(Cut):
+            doing()
+    return copy
+
+
+def started(name, out, words=WORDS, **options):
+    return perform(make_experiment([name], overrides=list(words), out=out, workers=2, keep_models=True, **options))
+
+
+def rows(directory):
+    path = directory / "metrics.jsonl"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_cut_off_twice_and_resumed(name, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        seen = cutting(patched, None, None, None)
+        started(name, tmp_path / "whole")
+    assert not (tmp_path / "whole" / FOLDER).exists()
+    first = cut_off(
+        monkeypatch, lambda: started(name, tmp_path / "one"), tmp_path / "one", tmp_path / "two", seen["entries"] // 3
+    )
+    known = rows(first)
+    cut_off(monkeypatch, lambda: resume(read_resumption(first)), first, tmp_path / "three", seen["entries"] // 4)
+    directory = tmp_path / "three"
+    assert rows(directory)[: len(known)] == known
+    known, past = rows(directory), (directory / JOURNAL).read_text()
+    outcome = resume(read_resumption(directory))
+    assert outcome.failures == [] and not (directory / FOLDER).exists()
+    assert rows(directory)[: len(known)] == known and (directory / JOURNAL).read_text().startswith(past)
+    found = replay(directory)
+    assert found.equal and found.max_difference == 0.0 and found.acts_elsewhere == 0
+    assert found.rounds == outcome.runs[0].world.progress
+
+
+@pytest.mark.parametrize("name", ["fedavg", "da-dpfl"])
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_cut_off_at_a_stop(name, left, tmp_path, monkeypatch):
+    """At the last of all nothing is left but its files: they are as they would have been."""
+    with monkeypatch.context() as patched:
+        seen = cutting(patched, None, None, None)
+        started(name, tmp_path / "whole")
+    stops = seen["stops"] - left
+    directory = cut_off(
+        monkeypatch, lambda: started(name, tmp_path / "one"), tmp_path / "one", tmp_path / "two", None, stops
+    )
+    (directory / "model.safetensors").unlink(missing_ok=True)
+    resume(read_resumption(directory))
+    assert replay(directory).equal
+    summary = json.loads((directory / "summary.json").read_text())
+    assert summary["status"] == "done" and len(rows(directory)) == len(rows(tmp_path / "whole"))
+
+
+def test_lines_that_were_not_written_to_their_ends_are_done_again(tmp_path, monkeypatch):
+    directory = cut_off(
+        monkeypatch, lambda: started("fedavg", tmp_path / "one"), tmp_path / "one", tmp_path / "two", 30
+    )
+    for name in (JOURNAL, f"{FOLDER}/learned.jsonl"):
+        path = directory / name
+        path.write_bytes(path.read_bytes()[:-7])
+    with (directory / FOLDER / "arrivals.bin").open("ab") as file:
+        file.write(b"half of a mod")
+    resume(read_resumption(directory))
+    assert replay(directory).equal
+
+
+def test_what_came_is_kept_only_as_far_as_there_is_room(tmp_path, monkeypatch):
+    small = Keeping(budget=3000.0)
+    directory = cut_off(
+        monkeypatch,
+        lambda: started("fedavg", tmp_path / "one", keeping=small),
+        tmp_path / "one",
+        tmp_path / "two",
+        40,
+    )
+    assert (directory / FOLDER / "arrivals.bin").stat().st_size <= 3000
+    with pytest.raises(DataError, match="--checkpoint 20,30GB"):
+        resume(read_resumption(directory))
+    whole = started("fedavg", tmp_path / "whole", keeping=small)
+    assert any("could not have been gone on with" in line for line in whole.kept.said)
+
+
+def test_another_course_is_an_error_that_says_so(tmp_path, monkeypatch):
+    directory = cut_off(
+        monkeypatch, lambda: started("fedavg", tmp_path / "one"), tmp_path / "one", tmp_path / "two", 30
+    )
+    path = directory / JOURNAL
+    lines = path.read_text().splitlines()
+    changed = json.loads(lines[3]) | {"start": 12.5}
+    path.write_text("\n".join([*lines[:3], json.dumps(changed), *lines[4:]]) + "\n")
+    assert len(read_journal(path)) == len(lines)
+    with pytest.raises(DataError, match="takes another course"):
+        resume(read_resumption(directory))
