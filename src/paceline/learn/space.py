@@ -57,6 +57,10 @@ class Space:
         object.__setattr__(self, "slots", tuple(slots))
         object.__setattr__(self, "size", at)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it is made of: templates and programs are made again where it is read."""
+        return Space, (self.name, self.factory, self.shape, self.dtype)
+
     @property
     def nbytes(self) -> float:
         """Bytes of one dense model on the wire: 4 per parameter, whatever precision the simulation computes in."""
