@@ -1,0 +1,1 @@
+"""Cohorts that others compute: processes of this machine or of a cluster."""
