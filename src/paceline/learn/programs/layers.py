@@ -22,6 +22,7 @@ from torch import Tensor
 
 from paceline.learn.dropout import keep_mask
 from paceline.learn.kernels.lane import Lane
+from paceline.learn.programs.blocks import without_tail
 
 aten = torch.ops.aten
 Saved = Any
@@ -287,12 +288,14 @@ class Plain:
     """Any function of single samples without parameters (pooling, other activations), by torch's autograd."""
 
     function: Callable[[Tensor], Tensor]
+    pointwise: bool = False
+    """Whether every number is computed from one number."""
 
     def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         """Record a little graph of its own."""
         with torch.enable_grad():
             inside = x.detach().requires_grad_()
-            out = self.function(inside)
+            out = without_tail(self.function, inside) if self.pointwise else self.function(inside)
         return out.detach(), (inside, out)
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:

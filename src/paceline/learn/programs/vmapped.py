@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from paceline.learn.dropout import AddressedDropout
 from paceline.learn.kernels.lane import Descent
+from paceline.learn.programs.blocks import own_blocks
 from paceline.learn.programs.program import Batch, losses, side_by_side
 from paceline.learn.recipe import Loss
 from paceline.learn.space import Space
@@ -50,9 +51,8 @@ class VmapProgram:
         return False
 
     def pack(self, flats: Sequence[Tensor]) -> list[Tensor]:
-        """Contiguous copies in the module's own shapes."""
-        parts = self.space.split(side_by_side(flats))
-        return [part.clone(memory_format=torch.contiguous_format) for part in parts]
+        """Copies, contiguous for each client, in the module's own shapes."""
+        return [own_blocks(part) for part in self.space.split(side_by_side(flats))]
 
     def unpack(self, tensors: list[Tensor]) -> list[Tensor]:
         """Back to flat vectors."""
