@@ -2,10 +2,10 @@
 
 A wave of visits that agree in space and recipe is cut into cohorts. How many clients share a cohort depends on the
 program and the device, by rules that ``make bench`` measures and that never depend on the clock, so that a repeated
-run computes the same bits:
+run computes the same bits. On a CPU a visit's bits are its own, whoever shares the cohort (``programs/blocks.py``):
 
 - CPU, matrix products: as many clients as keep the cohort's weights in cache, one cohort a thread.
-- CPU, convolutions: one client a cohort (grouping convolutions does not pay), one cohort a thread.
+- CPU, convolutions: one client a cohort (grouping does not pay, and has other bits), one cohort a thread.
 - CUDA: as many as memory allows for small networks, captured as a CUDA graph; one for large networks, of which
   several run side by side in streams.
 """

@@ -4,7 +4,7 @@ Tensors of a cohort hold one block a client, one behind the other. Two things th
 a block lies, and so on who is beside. A matrix product (MKL's) adds in another order where a matrix does not begin at
 a multiple of ``BLOCK`` bytes. An activation such as the sigmoid is computed by another function in the last numbers
 of a tensor, those that fill no whole vectors. So blocks are made to begin where the first does, and no tensor ends
-within a vector. For usual widths that is so already, and nothing is done.
+within a vector. For usual widths that is so already, and nothing is done. A layer of a single unit is a third thing.
 """
 
 from __future__ import annotations
@@ -63,6 +63,18 @@ def own_blocks(part: Tensor) -> Tensor:
 def empty_blocks(like: Tensor) -> Tensor:
     """New memory for numbers of the same shape, with the same distance between clients."""
     return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
+
+
+def narrow(right: Tensor) -> bool:
+    """Whether a product with these matrices has a single column, on a CPU: of one client torch makes another one."""
+    return right.shape[2] == 1 and not right.is_cuda
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """The batched product of (C, M, K) and (C, K, N)."""
+    if narrow(right):
+        return (left * right.transpose(1, 2)).sum(dim=2, keepdim=True)
+    return torch.bmm(left, right)
 
 
 def without_tail(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

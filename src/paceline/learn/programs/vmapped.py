@@ -18,13 +18,14 @@ from paceline.learn.programs.program import Batch, losses, side_by_side
 from paceline.learn.recipe import Loss
 from paceline.learn.space import Space
 
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+
 
 @dataclass(frozen=True, eq=False)
 class VmapProgram:
     """``vmap(grad(functional_call))`` over clients."""
 
     space: Space
-    batches_convolutions: bool = True
     groupable: bool = True
     _own: threading.local = field(default_factory=threading.local)
 
@@ -34,6 +35,11 @@ class VmapProgram:
             self._own.module = copy.deepcopy(self.space.module)
         module: nn.Module = self._own.module
         return module
+
+    @cached_property
+    def batches_convolutions(self) -> bool:
+        """``vmap`` makes one grouped convolution of several clients': on a CPU slower, and with other bits."""
+        return not any(isinstance(module, CONVOLUTIONS) for module in self.space.module.modules())
 
     @cached_property
     def drops(self) -> bool:
