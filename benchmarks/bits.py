@@ -134,9 +134,13 @@ def network(name: str) -> dict[str, object]:
 # -- algorithms ---------------------------------------------------------------------------------------------------
 
 
-def runs_of(name: str, words: Sequence[str], seeds: int = 1) -> list[Run]:
-    """Tiny runs of an algorithm that meet in one executor."""
-    settings = [make_settings(name, [*TINY, f"model={MODEL}", f"seed={seed}", *words]) for seed in range(seeds)]
+def runs_of(names: Sequence[str], words: Sequence[str], seeds: int = 1) -> list[Run]:
+    """Tiny runs of some algorithms, and of some seeds of each, that meet in one executor."""
+    settings = [
+        make_settings(name, [*TINY, f"model={MODEL}", f"seed={seed}", *words])
+        for seed in range(seeds)
+        for name in names
+    ]
     runs = [make_run(one) for one in settings]
     for run in runs:
         run.keeps_model = True
@@ -164,11 +168,11 @@ def algorithm(name: str) -> dict[str, object]:
         "threads": [["executor.threads=2"]],
     }
     one = ["executor.threads=1"]
-    (wanted,) = runs_of(name, one)
+    (wanted,) = runs_of([name], one)
     row: dict[str, object] = {"name": name}
     for way, words in ways.items():
-        row[way] = max(run_apart(runs_of(name, [*one, *some])[0], wanted) for some in words)
-    row["beside"] = run_apart(runs_of(name, one, seeds=3)[0], wanted)
+        row[way] = max(run_apart(runs_of([name], [*one, *some])[0], wanted) for some in words)
+    row["beside"] = run_apart(runs_of([name], one, seeds=3)[0], wanted)
     return row
 
 

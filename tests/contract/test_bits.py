@@ -14,47 +14,56 @@ from paceline.learn.programs.blocks import BLOCK, aligned_rows, own_blocks, roun
 FOUND = read("bits.json")
 EXACT = [row["name"] for row in FOUND["networks"] if not largest(row)]
 LOOSE = [row["name"] for row in FOUND["networks"] if largest(row)]
-LONG = {"lenet", "cnn-ham", "mlp:200"}
-"""Of layers that smaller ones have too."""
+QUICK = {"mlp:17,5", "mlp:1", "sigmoid, 33", "GELU and LayerNorm, 32"}
+"""One of each cause; the others only on request."""
 BOUND = {torch.float32: 1e-5, torch.float64: 1e-13}
 """For what is not exact: some hundred roundings."""
+SHORT = ["rounds=2", "local.steps=2"]
 OTHERWISE = ["executor.cohort=3", "flush=4", "executor.threads=2"]
 DTYPES = pytest.mark.parametrize("dtype", BOUND, ids=str)
 
 
+def named(names):
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
 def differences(name, dtype):
-    """Cohorts of one, of three and of all, other company, probes and scores; the last recipe has every option."""
+    """Cohorts of one and of all, other company, probes and scores; the last recipe has every option."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some go through vmap, and say so
-        first, _, last = waves(name, make_space(name, dtype), clients=6)
-        for jobs in (first, last):
-            one, few, many = (trainer(cohort).train(jobs) for cohort in (1, 4, ALL))
-            yield from (apart(few, one), apart(many, one))
-        yield from (by_company(first), by_probes(first), by_scores(first))
+        _, plain, full = waves(name, make_space(name, dtype), clients=5)
+        for jobs in (plain, full):
+            yield apart(trainer(ALL).train(jobs), trainer(1).train(jobs))
+        yield from (by_company(plain), by_probes(plain), by_scores(plain))
 
 
 @DTYPES
-@pytest.mark.parametrize("name", sorted({*EXACT} - LONG))
+@pytest.mark.parametrize("name", named(EXACT))
 def test_exact_networks_have_the_same_bits_in_any_company(name, dtype):
-    assert list(differences(name, dtype)) == [0.0] * 7
+    assert list(differences(name, dtype)) == [0.0] * 5
 
 
 @DTYPES
-@pytest.mark.parametrize("name", LOOSE)
+@pytest.mark.parametrize("name", named(LOOSE))
 def test_other_networks_agree_but_for_rounding(name, dtype):
     assert max(differences(name, dtype)) <= BOUND[dtype]
 
 
+@pytest.fixture(scope="module")
+def together():
+    """All algorithms beside one another, in other cohorts, with other stops and threads."""
+    return dict(zip(ALGORITHMS, runs_of([*ALGORITHMS], [*OTHERWISE, *SHORT]), strict=True))
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_algorithms_have_the_same_bits_however_they_are_batched(name):
-    """Other cohorts, stops and threads, and two more seeds beside: all at once."""
-    (alone,) = runs_of(name, ["executor.threads=1"])
-    assert run_apart(runs_of(name, OTHERWISE, seeds=3)[0], alone) == 0.0
+def test_algorithms_have_the_same_bits_however_they_are_batched(together, name):
+    (alone,) = runs_of([name], ["executor.threads=1", *SHORT])
+    assert run_apart(together[name], alone) == 0.0
 
 
 def test_a_difference_would_be_seen():
     """The same comparison tells one seed from another."""
-    one, other, *_ = runs_of("fedavg", [], seeds=2)
+    one, other, *_ = runs_of(["fedavg"], SHORT, seeds=2)
     assert run_apart(other, one) > 1e-3
     first, *_ = waves("mlp:64", make_space("mlp:64", torch.float32), clients=2)
     trained = trainer().train(first)
