@@ -39,7 +39,7 @@ class ExecutorSettings:
     device: str = "auto"
     """``auto`` takes a CUDA device if there is one; ``cpu``, ``cuda``, ``cuda:1``."""
     cohort: int | None = bounded(None, least=1, most=1_000_000)
-    """Most clients in one batched program; chosen by model and device when not given."""
+    """Most clients in one batched program; chosen by model and device when not given. Convolutions on a CPU: one."""
     threads: int | None = bounded(None, least=1, most=4096)
     """CPU threads; when not given, the environment's PACELINE_THREADS, else all cores."""
     dtype: Literal["float32", "float64"] = "float32"

@@ -2,10 +2,10 @@
 
 A wave of visits that agree in space and recipe is cut into cohorts. How many clients share a cohort depends on the
 program and the device, by rules that ``make bench`` measures and that never depend on the clock, so that a repeated
-run computes the same bits:
+run computes the same bits. On a CPU a visit's bits are its own, whoever shares the cohort (``programs/blocks.py``):
 
 - CPU, matrix products: as many clients as keep the cohort's weights in cache, one cohort a thread.
-- CPU, convolutions: one client a cohort (grouping convolutions does not pay), one cohort a thread.
+- CPU, convolutions: one client a cohort (grouping does not pay, and has other bits), one cohort a thread.
 - CUDA: as many as memory allows for small networks, captured as a CUDA graph; one for large networks, of which
   several run side by side in streams.
 """
@@ -32,8 +32,9 @@ from paceline.learn.cohort.scripted import scripts_of
 from paceline.learn.cohort.step import CohortState, StepPlan
 from paceline.learn.cohort.streams import Streams, streams_of
 from paceline.learn.determinism import same_bits
-from paceline.learn.draws import Batches, draw_batches, draw_parts
+from paceline.learn.draws import Batches, draw_batches, draw_parts, largest_part
 from paceline.learn.job import EvalJob, Probed, Score, Trained, TrainJob
+from paceline.learn.programs.blocks import aligned_rows, empty_blocks, rounded_rows
 from paceline.learn.programs.program import Program
 from paceline.learn.programs.reading import compile_program
 from paceline.learn.space import Space
@@ -105,17 +106,19 @@ class CohortTrainer:
         return self.device.type == "cuda" and not batch * space.flops <= GPU_STEP_FLOPS  # larger, or not known
 
     def _cohort_size(self, program: Program, jobs: list[TrainJob], batch: int) -> int:
-        if not program.groupable:
+        if not program.groupable or self._alone(program):
             return 1
         if self.cohort is not None:
             return self.cohort
         space = jobs[0].space
         if self.device.type == "cuda":
             return _even(len(jobs), self._gpu_most(space, batch), 1)
-        if not program.batches_convolutions:
-            return 1
         itemsize = torch.empty(0, dtype=space.dtype).element_size()
         return _even(len(jobs), min(CACHE_BYTES // (space.size * itemsize), LARGEST), self.threads)
+
+    def _alone(self, program: Program) -> bool:
+        """Whether clients go one by one whatever is asked: of several, convolutions would have other bits, later."""
+        return self.device.type == "cpu" and not program.batches_convolutions
 
     def _gpu_most(self, space: Space, batch: int) -> int:
         """Most clients of a cohort on a GPU: one if one fills it, else what an eighth of its memory holds."""
@@ -139,7 +142,8 @@ class CohortTrainer:
     def _plan(self, program: Program, jobs: list[TrainJob]) -> StepPlan:
         recipe = jobs[0].recipe
         keys = [job.key for job in jobs]
-        batches = draw_batches(keys, [job.size for job in jobs], recipe)
+        rows = self._rows(program, recipe.batch, common=True)
+        batches = draw_batches(keys, [job.size for job in jobs], recipe, rows)
         x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
         real_CSB = torch.from_numpy(batches.real_CSB).to(self.device)
         weight_CSB = real_CSB.to(x.dtype)
@@ -171,7 +175,7 @@ class CohortTrainer:
         anchors = [start if job.anchor is None else job.anchor for start, job in zip(starts, jobs, strict=True)]
         return CohortState(
             params=params,
-            grads=[torch.empty_like(p) for p in params],
+            grads=[empty_blocks(p) for p in params],
             velocity=[torch.zeros_like(p) for p in params] if recipe.momentum else None,
             anchor=packed([*anchors]) if recipe.prox else None,
             correction=packed([job.correction for job in jobs]),
@@ -192,8 +196,15 @@ class CohortTrainer:
     def probe(self, jobs: list[TrainJob]) -> list[Probed]:
         """Full gradients of many clients in a few cohorts."""
         program = self.program(jobs[0].space)
+        found: dict[int, Probed] = {}
+        for rows, places in self._alike([self._rows(program, largest_part(job.size)) for job in jobs]).items():
+            some = [jobs[k] for k in places]
+            found |= dict(zip(places, self._probe_alike(program, some, rows), strict=True))
+        return [found[k] for k in range(len(jobs))]
+
+    def _probe_alike(self, program: Program, jobs: list[TrainJob], rows: int) -> list[Probed]:
         sizes = [job.size for job in jobs]
-        parts = draw_parts([job.key for job in jobs], sizes)
+        parts = draw_parts([job.key for job in jobs], sizes, rows)
         x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
         plan = ProbePlan(
             jobs[0].recipe.loss,
@@ -204,9 +215,24 @@ class CohortTrainer:
             x,
             y,
         )
-        chunks = _chunks(len(jobs), self._cohort_size(program, jobs, parts.index_CSB.shape[2]))
+        chunks = _chunks(len(jobs), self._cohort_size(program, jobs, rows))
         cohorts = self._map(lambda some: self._probe_cohort(program, jobs[some], plan.some(some)), chunks)
         return [one for cohort in cohorts for one in cohort]
+
+    def _rows(self, program: Program, own: int, *, common: bool = False) -> int:
+        """Rows that somebody gets who has so many, or whom all have in common: on a CPU a matter of nobody else."""
+        if self.device.type != "cpu" or self._alone(program):
+            return own
+        return aligned_rows(program.space, own) if common else rounded_rows(own)
+
+    def _alike(self, rows: list[int]) -> dict[int, list[int]]:
+        """Who may share a cohort, by the rows that all of them get; on a GPU everybody, with most of all."""
+        if self.device.type != "cpu":
+            return {max(rows): [*range(len(rows))]}
+        found = defaultdict(list)
+        for k, own in enumerate(rows):
+            found[own].append(k)
+        return found
 
     def _probe_cohort(self, program: Program, jobs: list[TrainJob], plan: ProbePlan) -> list[Probed]:
         with same_bits(self.device):
@@ -226,20 +252,20 @@ class CohortTrainer:
         x, y = self._data(jobs[0].x, jobs[0].y, jobs[0].space.dtype)
         jobs = [replace(job, x=x, y=y) for job in jobs]
         lengths = [len(job.y) if job.rows is None else len(job.rows) for job in jobs]
-        order = sorted(range(len(jobs)), key=lambda k: lengths[k])  # similar lengths together: little padding
-        size = self._scored_together(program, max(lengths))
-        groups = [order[k : k + size] for k in range(0, len(order), size)]
-        scored = self._map(lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups)
-        places = [k for group in groups for k in group]
+        padded = [self._rows(program, n, common=job.rows is None) for n, job in zip(lengths, jobs, strict=True)]
+        groups = []
+        for rows, alike in self._alike(padded).items():
+            order = sorted(alike, key=lambda k: lengths[k])  # similar lengths together: little padding
+            size = self._scored_together(program, rows)
+            groups += [(rows, order[k : k + size]) for k in range(0, len(order), size)]
+        scored = self._map(lambda g: score_jobs(program, [jobs[k] for k in g[1]], self.device, g[0]), groups)
+        places = [k for _, group in groups for k in group]
         flat = [score for group in scored for score in group]
         return [score for _, score in sorted(zip(places, flat, strict=True), key=lambda pair: pair[0])]
 
     def _scored_together(self, program: Program, samples: int) -> int:
         """How many models of one call: one where one fills the device, or where grouping does not pay."""
-        if self.device.type == "cpu":
-            alone = not program.batches_convolutions
-        else:
-            alone = self.fills(program.space, min(samples, SLICE))
+        alone = self._alone(program) or self.fills(program.space, min(samples, SLICE))
         return 1 if alone else max(1, min(SCORED_TOGETHER, SLICE // samples))
 
     # -- threads and streams --------------------------------------------------------------------------------
