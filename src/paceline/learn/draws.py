@@ -82,14 +82,26 @@ def _some_batches(
     return index.reshape(where.shape), real_CSB
 
 
-def draw_parts(keys: list[int], sizes: list[int]) -> Batches:
-    """A random partition of each client's samples into parts of equal size (or one more), for a probe."""
-    parts = [min(n, max(PARTS, -(-n // LARGEST_PART))) for n in sizes]
+def _parts(samples: int) -> int:
+    return min(samples, max(PARTS, -(-samples // LARGEST_PART)))
+
+
+def part_size(samples: int) -> int:
+    """The size of the largest part of a client with so many samples."""
+    return -(-samples // _parts(samples))
+
+
+def draw_parts(keys: list[int], sizes: list[int], width: int | None = None) -> Batches:
+    """A random partition of each client's samples into parts of equal size (or one more), for a probe.
+
+    All are padded to the largest, or to ``width``: with more padding the last bits of a sum may differ.
+    """
+    parts = [_parts(n) for n in sizes]
     size_C1, parts_C1 = np.array(sizes)[:, None], np.array(parts)[:, None]
     order_CN = _orders(np.array(keys, np.int64).view(np.uint64), size_C1, 1, max(sizes))[:, 0]
     edge_CS = np.minimum(np.arange(max(parts) + 1)[None, :], parts_C1) * size_C1 // parts_C1
     begin_CS, end_CS = edge_CS[:, :-1], edge_CS[:, 1:]
-    place_CSB = begin_CS[:, :, None] + np.arange((end_CS - begin_CS).max())
+    place_CSB = begin_CS[:, :, None] + np.arange(width or max(map(part_size, sizes)))
     real_CSB = place_CSB < end_CS[:, :, None]
     where = np.where(real_CSB, place_CSB, 0)
     index = np.take_along_axis(order_CN, where.reshape(len(sizes), -1), axis=1)

@@ -134,8 +134,11 @@ class Trainer(Protocol):
         """Run visits that share space and recipe."""
         ...
 
-    def probe(self, jobs: list[TrainJob]) -> list[Probed]:
-        """Full gradients, and the variance of one sample's gradient, of visits that share space and loss."""
+    def probe(self, jobs: list[TrainJob], width: int | None = None) -> list[Probed]:
+        """Full gradients, and the variance of one sample's gradient, of visits that share space and loss.
+
+        ``width`` is the largest part of those that would be probed together if there were memory for all.
+        """
         ...
 
     def evaluate(self, jobs: list[EvalJob]) -> list[Score]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -16,15 +16,24 @@ SLICE = 8192
 
 
 @torch.no_grad()
-def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> list[Score]:
-    """Accuracy and mean loss of each job's model on its own rows; all jobs read the same x and y."""
+def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device, samples: int = SLICE) -> list[Score]:
+    """Accuracy and mean loss of each job's model on its own rows; all jobs read the same x and y.
+
+    Losses are added up over ``SLICE`` samples at a time, also where fewer, ``samples``, go through the network.
+    """
     params = program.pack([job.value.to(device) for job in jobs])
     hits_C = torch.zeros(len(jobs), dtype=torch.int64, device=device)
     loss_C = torch.zeros(len(jobs), dtype=torch.float64, device=device)
-    for x, target, real in _slices(jobs, device):
-        loss, hit = _losses_and_hits(program.outputs(params, x), target)
-        hits_C += (hit.view_as(real) & real).sum(dim=1)
-        loss_C += (loss.view_as(real) * real).sum(dim=1).double()
+    rows = None if all(job.rows is None for job in jobs) else _padded(jobs, device)
+    longest = len(jobs[0].y) if rows is None else rows[0].shape[1]
+    width, narrow = (max(1, many // len(jobs)) for many in (SLICE, min(SLICE, samples)))
+    for at in range(0, longest, width):
+        found = [_part(program, params, jobs, rows, some) for some in _evenly(at, min(at + width, longest), narrow)]
+        loss, hit, real = (
+            found[0] if len(found) == 1 else (torch.cat(each, dim=1) for each in zip(*found, strict=True))
+        )
+        hits_C += (hit & real).sum(dim=1)
+        loss_C += (loss * real).sum(dim=1).double()
     counts = [len(job.y) if job.rows is None else len(job.rows) for job in jobs]
     # One transfer: each makes the host wait for the device.
     hits, losses = torch.stack([hits_C.double(), loss_C]).tolist()
@@ -33,20 +42,26 @@ def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device) -> l
     return [Score(h / n, s / n, n) for h, s, n in zip(hits, losses, counts, strict=True)]
 
 
-def _slices(jobs: list[EvalJob], device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Merged samples (C*R, ...), their targets, and which of the (C, R) are real, some rows at a time."""
+def _evenly(first: int, last: int, most: int) -> list[slice]:
+    """Cut a range into parts of at most so many, alike in size: none is left with a single sample."""
+    parts = -(-(last - first) // most)
+    edges = [first + (last - first) * k // parts for k in range(parts + 1)]
+    return [slice(*edge) for edge in pairwise(edges)]
+
+
+def _part(
+    program: Program, params: list[Tensor], jobs: list[EvalJob], rows: tuple[Tensor, Tensor] | None, part: slice
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses and hits of each model on a part of its rows, and which of them are real: all (C, R)."""
     x, y, models = jobs[0].x, jobs[0].y, len(jobs)
-    width = max(1, SLICE // models)
-    if all(job.rows is None for job in jobs):
-        for at in range(0, len(y), width):
-            some, target = x[at : at + width], y[at : at + width]
-            real = torch.ones(models, len(target), dtype=torch.bool, device=device)
-            yield _again(some, models), _again(target, models), real
-        return
-    rows_CR, real_CR = _padded(jobs, device)
-    for at in range(0, rows_CR.shape[1], width):
-        rows = rows_CR[:, at : at + width].reshape(-1)
-        yield x[rows], y[rows], real_CR[:, at : at + width]
+    if rows is None:
+        samples, target = _again(x[part], models), _again(y[part], models)
+        real = torch.ones(models, len(target) // models, dtype=torch.bool, device=target.device)
+    else:
+        chosen, real = rows[0][:, part].reshape(-1), rows[1][:, part]
+        samples, target = x[chosen], y[chosen]
+    loss, hit = _losses_and_hits(program.outputs(params, samples), target)
+    return loss.view_as(real), hit.view_as(real), real
 
 
 def _again(samples: Tensor, times: int) -> Tensor:

@@ -25,15 +25,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.errors import SettingError
-from paceline.learn.cohort.captured import CaptureCache
+from paceline.learn.cohort.captured import CaptureCache, recipe_form
 from paceline.learn.cohort.probing import ProbePlan, probe_cohort
 from paceline.learn.cohort.scoring import SLICE, score_jobs
 from paceline.learn.cohort.scripted import scripts_of
+from paceline.learn.cohort.shrinking import Done, Shrinking
 from paceline.learn.cohort.step import CohortState, StepPlan
 from paceline.learn.cohort.streams import Streams, streams_of
 from paceline.learn.determinism import same_bits
 from paceline.learn.draws import Batches, draw_batches, draw_parts
+from paceline.learn.footprint import Need, model_bytes
 from paceline.learn.job import EvalJob, Probed, Score, Trained, TrainJob
+from paceline.learn.memory import Budget
 from paceline.learn.programs.program import Program
 from paceline.learn.programs.reading import compile_program
 from paceline.learn.space import Space
@@ -52,7 +55,13 @@ GPU_STEP_FLOPS = 5e9
 class CohortTrainer:
     """Train and score visits in batched cohorts on one device."""
 
-    def __init__(self, device: str = "cpu", cohort: int | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        device: str = "cpu",
+        cohort: int | None = None,
+        threads: int | None = None,
+        limit: float | None = None,
+    ) -> None:
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise SettingError(
                 f"executor.device is {device!r} but torch sees no CUDA device; use executor.device=cpu"
@@ -62,6 +71,12 @@ class CohortTrainer:
         self.device = torch.device(device)
         self.cohort = cohort
         self.threads = threads or int(os.environ.get("PACELINE_THREADS", "0")) or os.cpu_count() or 1
+        self.budget = None if limit is None else Budget(limit, self.device, self.threads)
+        """How much memory may be taken; None: as much as there is."""
+        self._shrinking = Shrinking(self._let_go)
+        self._alone: set[object] = set()
+        """Programs of which a client needs the whole device: none run side by side."""
+        self._samples = SLICE
         self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Tensor, Tensor]] = {}
         self._streams: Streams | None = None
         self._captures: dict[int, CaptureCache] = defaultdict(CaptureCache)  # by stream: each has its own buffers
@@ -78,13 +93,33 @@ class CohortTrainer:
         jobs = [jobs[k] for k in order]
         plan = self._plan(program, jobs)
         size = self._cohort_size(program, jobs, jobs[0].recipe.batch)
-        cohorts = self._each(
-            lambda stream, part: self._train_cohort(program, jobs[part], plan.part(part), stream),
+
+        def cohorts(parts: list[slice], done: Done[Trained]) -> None:
+            self._each(
+                lambda stream, part: done(part, self._train_cohort(program, jobs[part], plan.part(part), stream)),
+                parts,
+                side_by_side=size == 1 and id(program) not in self._alone,
+            )
+
+        trained = self._shrinking.run(
+            (id(program), recipe_form(jobs[0].recipe)),
+            f"training of {program.space.name!r}",
             _chunks(len(jobs), size),
-            side_by_side=size == 1,
+            cohorts,
+            lambda: self._goes_alone(program),
         )
-        trained = [one for cohort in cohorts for one in cohort]
         return [one for _, one in sorted(zip(order, trained, strict=True), key=lambda pair: pair[0])]
+
+    def _goes_alone(self, program: Program) -> bool:
+        before = len(self._alone)
+        self._alone.add(id(program))
+        return self._streams is not None and len(self._alone) > before
+
+    def _let_go(self) -> None:
+        """Of all on the device that can be made again: graphs with their buffers, the allocator's reserve."""
+        self._captures.clear()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def prepare(self, space: Space) -> None:
         """Compile the program; an architecture that cannot be batched is refused here."""
@@ -105,6 +140,16 @@ class CohortTrainer:
         return self.device.type == "cuda" and not batch * space.flops <= GPU_STEP_FLOPS  # larger, or not known
 
     def _cohort_size(self, program: Program, jobs: list[TrainJob], batch: int) -> int:
+        size = self._best_size(program, jobs, batch)
+        if size == 1 or self.budget is None:
+            return size
+        job = jobs[0]
+        extras = sum(extra is not None for extra in (job.mask, job.correction, job.anchor))
+        need = Need(job.space, job.recipe, max(job.size for job in jobs), batch, extras)
+        return min(size, self.budget.cohort(need))
+
+    def _best_size(self, program: Program, jobs: list[TrainJob], batch: int) -> int:
+        """How many clients a cohort should have where memory is no question."""
         if not program.groupable:
             return 1
         if self.cohort is not None:
@@ -114,8 +159,7 @@ class CohortTrainer:
             return _even(len(jobs), self._gpu_most(space, batch), 1)
         if not program.batches_convolutions:
             return 1
-        itemsize = torch.empty(0, dtype=space.dtype).element_size()
-        return _even(len(jobs), min(CACHE_BYTES // (space.size * itemsize), LARGEST), self.threads)
+        return _even(len(jobs), min(CACHE_BYTES // model_bytes(space), LARGEST), self.threads)
 
     def _gpu_most(self, space: Space, batch: int) -> int:
         """Most clients of a cohort on a GPU: one if one fills it, else what an eighth of its memory holds."""
@@ -125,6 +169,8 @@ class CohortTrainer:
         # An unfolded convolution holds about FLOPs / (2 * output channels) numbers; 16 channels is a small network.
         unfolded = 4 * flops / 32
         memory = torch.cuda.get_device_properties(self.device).total_memory
+        if self.budget is not None:
+            memory = min(memory, int(self.budget.limit))
         return int(min(LARGEST, memory / 8 // (unfolded + 20 * space.size)))
 
     def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan, stream: int) -> list[Trained]:
@@ -185,15 +231,21 @@ class CohortTrainer:
         if held is None:
             # The originals are held too: a freed tensor's id would come back with other data.
             held = self._resident[key] = (x.to(self.device, dtype), y.to(self.device), x, y)
+            if self.budget is not None:
+                self.budget.see(*(held if self.device.type == "cpu" else held[:2]))
         return held[0], held[1]
+
+    def hold(self, x: Tensor, y: Tensor, space: Space) -> None:
+        """Have samples on the device before anything is learned from them, so that their room is known."""
+        self._data(x, y, space.dtype)
 
     # -- probes ---------------------------------------------------------------------------------------------
 
-    def probe(self, jobs: list[TrainJob]) -> list[Probed]:
+    def probe(self, jobs: list[TrainJob], width: int | None = None) -> list[Probed]:
         """Full gradients of many clients in a few cohorts."""
         program = self.program(jobs[0].space)
         sizes = [job.size for job in jobs]
-        parts = draw_parts([job.key for job in jobs], sizes)
+        parts = draw_parts([job.key for job in jobs], sizes, width)
         x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
         plan = ProbePlan(
             jobs[0].recipe.loss,
@@ -204,9 +256,12 @@ class CohortTrainer:
             x,
             y,
         )
+
+        def cohorts(parts: list[slice], done: Done[Probed]) -> None:
+            self._map(lambda part: done(part, self._probe_cohort(program, jobs[part], plan.some(part))), parts)
+
         chunks = _chunks(len(jobs), self._cohort_size(program, jobs, parts.index_CSB.shape[2]))
-        cohorts = self._map(lambda some: self._probe_cohort(program, jobs[some], plan.some(some)), chunks)
-        return [one for cohort in cohorts for one in cohort]
+        return self._shrinking.run((id(program), "probe"), f"probing of {program.space.name!r}", chunks, cohorts)
 
     def _probe_cohort(self, program: Program, jobs: list[TrainJob], plan: ProbePlan) -> list[Probed]:
         with same_bits(self.device):
@@ -228,11 +283,31 @@ class CohortTrainer:
         lengths = [len(job.y) if job.rows is None else len(job.rows) for job in jobs]
         order = sorted(range(len(jobs)), key=lambda k: lengths[k])  # similar lengths together: little padding
         size = self._scored_together(program, max(lengths))
-        groups = [order[k : k + size] for k in range(0, len(order), size)]
-        scored = self._map(lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups)
-        places = [k for group in groups for k in group]
-        flat = [score for group in scored for score in group]
-        return [score for _, score in sorted(zip(places, flat, strict=True), key=lambda pair: pair[0])]
+        samples = self._samples
+        if self.budget is not None:
+            most, fitting = self.budget.scored(program.space)
+            size, samples = min(size, most), min(samples, fitting)
+
+        def groups(parts: list[slice], done: Done[Score]) -> None:
+            passed = min(samples, self._samples)
+            self._map(
+                lambda part: done(part, score_jobs(program, [jobs[k] for k in order[part]], self.device, passed)),
+                parts,
+            )
+
+        scored = self._shrinking.run(
+            (id(program), "score"),
+            f"scoring of {program.space.name!r}",
+            _chunks(len(jobs), size),
+            groups,
+            self._fewer,
+        )
+        return [score for _, score in sorted(zip(order, scored, strict=True), key=lambda pair: pair[0])]
+
+    def _fewer(self) -> bool:
+        """Fewer samples at a time, if there are several."""
+        self._samples //= 2
+        return self._samples > 0
 
     def _scored_together(self, program: Program, samples: int) -> int:
         """How many models of one call: one where one fills the device, or where grouping does not pay."""
