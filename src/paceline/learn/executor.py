@@ -19,7 +19,7 @@ from torch import Tensor
 from paceline.errors import Diverged
 from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Reading, Rows, Sum
 from paceline.learn.job import EvalJob, Probed, Score, Spread, Trained, Trainer, TrainJob
-from paceline.learn.memory import Budget, give_back
+from paceline.learn.memory import Budget
 from paceline.learn.pending import Pending, agreement, visit_of
 from paceline.learn.sums import weighted
 
@@ -89,11 +89,11 @@ class Executor:
             elif pending.visits:
                 wave, pending.visits = pending.visits, []
                 self._train(pending, wave)
-            elif pending.busy:
+            elif self.budget is not None and pending.busy:
                 self._train_group(pending, *pending.portion())
                 self._calculate(pending)
                 self._measure_early(measures)
-                give_back()
+                self.budget.give_back()
 
     def _calculate(self, pending: Pending) -> None:
         while pending.algebra:
@@ -151,12 +151,14 @@ class Executor:
 
     def _measure_early(self, measures: list[Measure]) -> None:
         """Score what waits for nothing else, once that has become much, so that it need not be held."""
-        assert self.budget is not None
         ready = [m for m in measures if m.result is None and all(model.value is not None for model in m.models)]
-        if self.budget.to_be_measured(model for measure in ready for model in measure.models):
+        waiting = [model for measure in ready for model in measure.models]
+        if self.budget is not None and self.budget.to_be_measured(waiting):
             self._measure(ready)
 
     def _measure(self, measures: list[Measure]) -> None:
+        if self.budget is not None:
+            self.budget.give_back(above=0.0)  # what training has freed is in pieces that do not fit here
         by_space: dict[tuple[object, ...], list[tuple[int, EvalJob]]] = defaultdict(list)
         for number, measure in enumerate(measures):
             for k, model in enumerate(measure.models):

@@ -44,6 +44,10 @@ PRUNED = 4096
 FEWEST = 16
 """Samples of a model that are scored at a time at least: a product with a single row is another kernel on a CPU, with
 other last bits."""
+TRIMMED = 0.75
+"""Of what the process may take beside its ground, what it takes when freed memory is given back after a portion. To
+do so after every portion costs a third more CPU time (3 rounds of the runs in DESIGN.md: 10.7 s, not 7.9 s), for
+what is given back is taken again; never to do so exceeds limits."""
 MEASURED = 0.125
 """Of the limit, what models may take that wait for nothing but to be scored."""
 COARSE = 128
@@ -147,6 +151,14 @@ class Budget:
         values = {id(model.value): model.value.nbytes for model in models if model.value is not None}
         return sum(values.values()) > MEASURED * self.limit
 
+    def give_back(self, above: float = TRIMMED) -> None:
+        """Give what was freed back to the system, which the C library does not do by itself, if the process takes
+        more than this part of what it may take beside its ground. What it really takes may decide: no result changes.
+        """
+        trim = _trim() if self.device.type == "cpu" else None
+        if trim is not None and resident() > self.ground + above * (self.limit - self.ground):
+            trim(0)
+
     # -- before anything is learned --------------------------------------------------------------------------------
 
     def require(self, needs: Iterable[Need]) -> None:
@@ -187,12 +199,6 @@ def resident() -> int:
     except (OSError, IndexError, ValueError):
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def give_back() -> None:
-    """Give what was freed back to the system, which the C library does not do by itself."""
-    if (trim := _trim()) is not None:
-        trim(0)
 
 
 @cache

@@ -249,6 +249,8 @@ class Keeper:
         for number, (value, figure) in checkpoint.values.items():
             held[number].value = moved[id(value)]
             held[number].figure = None if figure is None else figure.to(device)
+            if self._executor.budget is not None:
+                self._executor.budget.note(held[number])
 
     def _held(self) -> list[tuple[int, Model, Tensor]]:
         """The models that have values and are still needed, with their numbers."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from paceline.learn.cohort.cutting import chunks
 from paceline.learn.job import EvalJob, Score
 from paceline.learn.programs.program import Program
 
@@ -16,30 +17,53 @@ SLICE = 8192
 
 
 @torch.no_grad()
-def score_jobs(program: Program, jobs: list[EvalJob], device: torch.device, samples: int = SLICE) -> list[Score]:
+def score_jobs(
+    program: Program,
+    jobs: list[EvalJob],
+    device: torch.device,
+    models: int | None = None,
+    samples: int = SLICE,
+) -> list[Score]:
     """Accuracy and mean loss of each job's model on its own rows; all jobs read the same x and y.
 
-    Losses are added up over ``SLICE`` samples at a time, also where fewer, ``samples``, go through the network.
+    So many ``models``, and over all of them so many ``samples``, go through the network at a time. However few these
+    are, losses are added up as if all jobs went through it together, ``SLICE`` samples at a time: to the same bits.
     """
-    params = program.pack([job.value.to(device) for job in jobs])
+    rows = None if all(job.rows is None for job in jobs) else _padded(jobs, device)
+    parts = [_losses(program, jobs, rows, some, samples) for some in chunks(len(jobs), models or len(jobs))]
+    loss_CR, hit_CR, real_CR = (torch.cat(each) if parts[1:] else each[0] for each in zip(*parts, strict=True))
     hits_C = torch.zeros(len(jobs), dtype=torch.int64, device=device)
     loss_C = torch.zeros(len(jobs), dtype=torch.float64, device=device)
-    rows = None if all(job.rows is None for job in jobs) else _padded(jobs, device)
-    longest = len(jobs[0].y) if rows is None else rows[0].shape[1]
-    width, narrow = (max(1, many // len(jobs)) for many in (SLICE, min(SLICE, samples)))
-    for at in range(0, longest, width):
-        found = [_part(program, params, jobs, rows, some) for some in _evenly(at, min(at + width, longest), narrow)]
-        loss, hit, real = (
-            found[0] if len(found) == 1 else (torch.cat(each, dim=1) for each in zip(*found, strict=True))
-        )
-        hits_C += (hit & real).sum(dim=1)
-        loss_C += (loss * real).sum(dim=1).double()
+    width = max(1, SLICE // len(jobs))
+    for at in range(0, loss_CR.shape[1], width):
+        some = (slice(None), slice(at, at + width))
+        hits_C += (hit_CR[some] & real_CR[some]).sum(dim=1)
+        loss_C += (loss_CR[some] * real_CR[some]).sum(dim=1).double()
     counts = [len(job.y) if job.rows is None else len(job.rows) for job in jobs]
     # One transfer: each makes the host wait for the device.
     hits, losses = torch.stack([hits_C.double(), loss_C]).tolist()
     if jobs[0].y.is_floating_point():
         hits = [float("nan")] * len(jobs)
     return [Score(h / n, s / n, n) for h, s, n in zip(hits, losses, counts, strict=True)]
+
+
+Padded = tuple[Tensor, Tensor]
+"""Each job's rows, and which of them are real: both (C, R)."""
+
+
+def _losses(
+    program: Program, jobs: list[EvalJob], rows: Padded | None, some: slice, samples: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of some of the jobs, on all of their rows: losses, hits, and which are real: all (C, R)."""
+    chosen = jobs[some]
+    their = None if rows is None else (rows[0][some], rows[1][some])
+    longest = len(jobs[0].y) if rows is None else rows[0].shape[1]
+    params = program.pack([job.value.to(jobs[0].x.device) for job in chosen])
+    width, most = (max(1, many // of) for many, of in ((SLICE, len(jobs)), (samples, len(chosen))))
+    parts = [part for at in range(0, longest, width) for part in _evenly(at, min(at + width, longest), most)]
+    found = [_part(program, params, chosen, their, part) for part in parts]
+    loss, hit, real = (torch.cat(each, dim=1) if parts[1:] else each[0] for each in zip(*found, strict=True))
+    return loss, hit, real
 
 
 def _evenly(first: int, last: int, most: int) -> list[slice]:
@@ -50,7 +74,7 @@ def _evenly(first: int, last: int, most: int) -> list[slice]:
 
 
 def _part(
-    program: Program, params: list[Tensor], jobs: list[EvalJob], rows: tuple[Tensor, Tensor] | None, part: slice
+    program: Program, params: list[Tensor], jobs: list[EvalJob], rows: Padded | None, part: slice
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Losses and hits of each model on a part of its rows, and which of them are real: all (C, R)."""
     x, y, models = jobs[0].x, jobs[0].y, len(jobs)

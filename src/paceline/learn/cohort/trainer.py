@@ -19,13 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.errors import SettingError
 from paceline.learn.cohort.captured import CaptureCache, recipe_form
+from paceline.learn.cohort.cutting import chunks, even, rows_of
 from paceline.learn.cohort.probing import ProbePlan, probe_cohort
 from paceline.learn.cohort.scoring import SLICE, score_jobs
 from paceline.learn.cohort.scripted import scripts_of
@@ -33,7 +32,7 @@ from paceline.learn.cohort.shrinking import Done, Shrinking
 from paceline.learn.cohort.step import CohortState, StepPlan
 from paceline.learn.cohort.streams import Streams, streams_of
 from paceline.learn.determinism import same_bits
-from paceline.learn.draws import Batches, draw_batches, draw_parts
+from paceline.learn.draws import draw_batches, draw_parts
 from paceline.learn.footprint import Need, model_bytes
 from paceline.learn.job import EvalJob, Probed, Score, Trained, TrainJob
 from paceline.learn.memory import Budget
@@ -73,6 +72,9 @@ class CohortTrainer:
         self.threads = threads or int(os.environ.get("PACELINE_THREADS", "0")) or os.cpu_count() or 1
         self.budget = None if limit is None else Budget(limit, self.device, self.threads)
         """How much memory may be taken; None: as much as there is."""
+        if limit is not None and self.device.type == "cuda":  # what the accounts do not know ends there too
+            whole = torch.cuda.get_device_properties(self.device).total_memory
+            torch.cuda.set_per_process_memory_fraction(min(1.0, limit / whole), self.device)
         self._shrinking = Shrinking(self._let_go)
         self._alone: set[object] = set()
         """Programs of which a client needs the whole device: none run side by side."""
@@ -104,7 +106,7 @@ class CohortTrainer:
         trained = self._shrinking.run(
             (id(program), recipe_form(jobs[0].recipe)),
             f"training of {program.space.name!r}",
-            _chunks(len(jobs), size),
+            chunks(len(jobs), size),
             cohorts,
             lambda: self._goes_alone(program),
         )
@@ -156,10 +158,10 @@ class CohortTrainer:
             return self.cohort
         space = jobs[0].space
         if self.device.type == "cuda":
-            return _even(len(jobs), self._gpu_most(space, batch), 1)
+            return even(len(jobs), self._gpu_most(space, batch), 1)
         if not program.batches_convolutions:
             return 1
-        return _even(len(jobs), min(CACHE_BYTES // model_bytes(space), LARGEST), self.threads)
+        return even(len(jobs), min(CACHE_BYTES // model_bytes(space), LARGEST), self.threads)
 
     def _gpu_most(self, space: Space, batch: int) -> int:
         """Most clients of a cohort on a GPU: one if one fills it, else what an eighth of its memory holds."""
@@ -193,7 +195,7 @@ class CohortTrainer:
         return StepPlan(
             recipe=recipe,
             key_C=torch.tensor(keys, device=self.device),
-            rows_CSB=torch.from_numpy(_rows(jobs, batches)).to(self.device),
+            rows_CSB=torch.from_numpy(rows_of(jobs, batches)).to(self.device),
             weight_CSB=weight_CSB,
             steps_C=batches.steps_C,
             left_C=torch.tensor(batches.steps_C, device=self.device),
@@ -249,7 +251,7 @@ class CohortTrainer:
         x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
         plan = ProbePlan(
             jobs[0].recipe.loss,
-            torch.from_numpy(_rows(jobs, parts)).to(self.device),
+            torch.from_numpy(rows_of(jobs, parts)).to(self.device),
             torch.from_numpy(parts.real_CSB).to(self.device),
             parts.steps_C,
             sizes,
@@ -260,8 +262,9 @@ class CohortTrainer:
         def cohorts(parts: list[slice], done: Done[Probed]) -> None:
             self._map(lambda part: done(part, self._probe_cohort(program, jobs[part], plan.some(part))), parts)
 
-        chunks = _chunks(len(jobs), self._cohort_size(program, jobs, parts.index_CSB.shape[2]))
-        return self._shrinking.run((id(program), "probe"), f"probing of {program.space.name!r}", chunks, cohorts)
+        size = self._cohort_size(program, jobs, parts.index_CSB.shape[2])
+        name = f"probing of {program.space.name!r}"
+        return self._shrinking.run((id(program), "probe"), name, chunks(len(jobs), size), cohorts)
 
     def _probe_cohort(self, program: Program, jobs: list[TrainJob], plan: ProbePlan) -> list[Probed]:
         with same_bits(self.device):
@@ -283,22 +286,19 @@ class CohortTrainer:
         lengths = [len(job.y) if job.rows is None else len(job.rows) for job in jobs]
         order = sorted(range(len(jobs)), key=lambda k: lengths[k])  # similar lengths together: little padding
         size = self._scored_together(program, max(lengths))
-        samples = self._samples
-        if self.budget is not None:
-            most, fitting = self.budget.scored(program.space)
-            size, samples = min(size, most), min(samples, fitting)
+        models, samples = (None, SLICE) if self.budget is None else self.budget.scored(program.space)
+
+        def score(part: slice) -> list[Score]:
+            some = [jobs[k] for k in order[part]]
+            return score_jobs(program, some, self.device, models, min(samples, self._samples))
 
         def groups(parts: list[slice], done: Done[Score]) -> None:
-            passed = min(samples, self._samples)
-            self._map(
-                lambda part: done(part, score_jobs(program, [jobs[k] for k in order[part]], self.device, passed)),
-                parts,
-            )
+            self._map(lambda part: done(part, score(part)), parts)
 
         scored = self._shrinking.run(
             (id(program), "score"),
             f"scoring of {program.space.name!r}",
-            _chunks(len(jobs), size),
+            chunks(len(jobs), size),
             groups,
             self._fewer,
         )
@@ -344,22 +344,3 @@ class CohortTrainer:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "paceline", initializer=lambda: torch.set_num_threads(1))
         return list(self._pool.map(function, items))
-
-
-def _chunks(count: int, size: int) -> list[slice]:
-    return [slice(k, min(k + size, count)) for k in range(0, count, size)]
-
-
-def _even(count: int, most: int, multiple: int) -> int:
-    """The size of equal parts of at most ``most``, their number a multiple of ``multiple``."""
-    parts = -(-count // max(1, most))
-    return -(-count // (-(-parts // multiple) * multiple))
-
-
-def _rows(jobs: list[TrainJob], batches: Batches) -> NDArray[np.int64]:
-    """Positions in each client's own list to rows of the data set."""
-    owned = np.zeros((len(jobs), max(job.size for job in jobs)), np.int64)
-    for k, job in enumerate(jobs):
-        owned[k, : job.size] = job.shards.rows(job.client)
-    index = batches.index_CSB.reshape(len(jobs), -1)
-    return np.take_along_axis(owned, index, axis=1).reshape(batches.index_CSB.shape)
