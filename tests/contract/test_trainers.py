@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from paceline.learn.cohort.rules import Rules
 from paceline.learn.cohort.scripted import scripts_of
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.hashing import signed
@@ -70,11 +71,17 @@ class Branching(nn.Module):
         return self.outside(self.drop(h))
 
 
-class GroupingTrainer(CohortTrainer):
+class Grouping(Rules):
     """Groups convolutions too, which a CPU never does: the form without kernels that a GPU falls back to."""
 
-    def _alone(self, program):
+    def go_alone(self, program):
         return False
+
+
+class GroupingTrainer(CohortTrainer):
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.rules = Grouping(**vars(self.rules))
 
 
 def make_space(name, shape, classes, dtype=torch.float64):
@@ -163,9 +170,9 @@ def test_models_in_float64(name):
     space = make_space(name, shape, classes)
     shards = make_shards(shape, classes, torch.float64, sizes=(batch, batch - 1))
     jobs = make_jobs(space, shards, LocalSGD(batch=batch, lr=0.01, steps=1 if space.size > DEEP else 2))
-    expected, trainer = ReferenceTrainer().train(jobs), GroupingTrainer(cohort=1)
-    for trainer.cohort in (1, 2):
-        compare(jobs, trainer, 1e-10, expected)
+    expected = ReferenceTrainer().train(jobs)
+    for cohort in (1, 2):
+        compare(jobs, GroupingTrainer(cohort=cohort), 1e-10, expected)
 
 
 @pytest.mark.parametrize("name", ["mlp:512", "lenet", "cnn-psfl"])
