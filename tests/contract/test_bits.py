@@ -34,7 +34,7 @@ def differences(name, dtype):
         _, plain, full = waves(name, make_space(name, dtype), clients=5)
         for jobs in (plain, full):
             yield apart(trainer(ALL).train(jobs), trainer(1).train(jobs))
-        yield from (by_company(plain), by_probes(plain), by_scores(plain))
+        yield from (by_company(full), by_probes(plain), by_scores(plain))
 
 
 @DTYPES
