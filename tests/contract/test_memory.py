@@ -40,7 +40,7 @@ def test_the_same_results_in_portions(name, tmp_path):
     tight = perform(experiment([name], tmp_path / "tight", [*words, LIMIT]))
     assert usual.failures == tight.failures == []
     assert results(tmp_path / "tight") == results(tmp_path / "usual")
-    assert tight.statistics.visits == usual.statistics.visits
+    assert tight.statistics.visits <= usual.statistics.visits
     assert tight.statistics.widest <= 2
 
 

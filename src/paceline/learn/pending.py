@@ -23,9 +23,9 @@ from paceline.learn.memory import Budget
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.sums import RunningSum
 
-Place = tuple[int, int]
-"""Where a model will go: into which sum, and as which of its terms; what comes first is smaller."""
-LAST: Place = (1, 0)
+Place = tuple[int, int, int]
+"""Where a model will go: after how many sums, into which sum, as which of its terms; what goes first is smaller."""
+LAST: Place = (1 << 62, 0, 0)
 
 
 @lru_cache(maxsize=256)
@@ -88,9 +88,15 @@ class Pending:
         self._places: dict[int, Place] = {}
         self._missing: dict[int, int] = {}
         self._children: dict[int, list[Model]] = defaultdict(list)
-        self._find(wanted, device)
+        ready = self._find(wanted, device)
+        if budget is not None:
+            self._plan(ready)
+        for model in ready:
+            self._ready(model)
 
-    def _find(self, wanted: Iterable[Model], device: torch.device) -> None:
+    def _find(self, wanted: Iterable[Model], device: torch.device) -> list[Model]:
+        """See who waits for whom; returns those that wait for nobody."""
+        ready: list[Model] = []
         stack = [model for model in wanted if model.value is None]
         while stack:
             model = stack.pop()
@@ -104,21 +110,33 @@ class Pending:
             for parent in lacking:
                 self._children[id(parent)].append(model)
                 stack.append(parent)
-            if self._budget is not None:
-                self._plan(model)
             if not lacking:
-                self._ready(model)
+                ready.append(model)
+        return ready
 
-    def _plan(self, model: Model) -> None:
+    def _plan(self, ready: list[Model]) -> None:
         """Where the parents of a node go: as terms of it, if it is a sum, else where it goes itself."""
-        # Children are found before their parents, so that what is found later was begun earlier.
-        serial = -len(self._missing)
-        adds = isinstance(model.operation, Sum) and len(model.parents) > 1
-        for k, parent in enumerate(model.parents):
-            place = (serial, k) if adds else self._places.get(id(model), LAST)
-            self._places[id(parent)] = min(place, self._places.get(id(parent), LAST))
-        if adds:
-            self.running[id(model)] = RunningSum(model)
+        order, depth = self._sorted(ready)
+        for serial in range(len(order) - 1, -1, -1):  # children before their parents
+            model = order[serial]
+            adds = isinstance(model.operation, Sum) and len(model.parents) > 1
+            for k, parent in enumerate(model.parents):
+                place = (depth[id(model)], serial, k) if adds else self._places.get(id(model), LAST)
+                self._places[id(parent)] = min(place, self._places.get(id(parent), LAST))
+            if adds:
+                self.running[id(model)] = RunningSum(model)
+
+    def _sorted(self, ready: list[Model]) -> tuple[list[Model], dict[int, int]]:
+        """All nodes, parents before their children, and how many sums must be finished before each."""
+        order, depth, missing = [*ready], defaultdict[int, int](int), dict(self._missing)
+        for model in order:  # it grows meanwhile
+            below = depth[id(model)] + isinstance(model.operation, Sum)
+            for child in self._children.get(id(model), ()):
+                depth[id(child)] = max(depth[id(child)], below)
+                missing[id(child)] -= 1
+                if not missing[id(child)]:
+                    order.append(child)
+        return order, depth
 
     def _ready(self, model: Model) -> None:
         if self._budget is not None and isinstance(model.operation, Visit):
