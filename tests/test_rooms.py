@@ -11,6 +11,7 @@ ROOMS = [
     "errors",
     "reading",
     "bounds",
+    "sizes",
     "seeds",
     "statistics",
     "references",

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from paceline.errors import SlowerWay
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.recipe import LocalSGD
 from tests.contract.test_batching import NAMES, run_alone, scores, timeline
@@ -114,3 +115,38 @@ def test_an_algorithm_on_cuda(name):
     run = run_alone(name, "executor.device=cuda", "executor.dtype=float64")
     assert timeline(run) == timeline(want)
     assert scores(run) == pytest.approx(scores(want), rel=1e-9)
+
+
+@pytest.fixture
+def little_memory():
+    """Room on the device for 600 MB."""
+    whole = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(600e6 / whole)
+    yield
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    torch.cuda.empty_cache()
+
+
+def test_a_cohort_that_does_not_fit_is_halved(little_memory):
+    """64 clients of 5 MB each, with gradients and a captured copy of both, do not fit at once."""
+    space = make_space("mlp:1600", (1, 28, 28), 10, torch.float32)
+    shards = make_shards((1, 28, 28), 10, torch.float32, sizes=(8,) * 64)
+    jobs = make_jobs(space, shards, LocalSGD(batch=8, lr=0.05, steps=2, momentum=0.9))
+    trainer = CohortTrainer("cuda", 64)
+    with pytest.warns(SlowerWay, match="ran out of device memory"):
+        compare_on_cpu(jobs, trainer, 1e-4)
+    assert max(trainer._shrinking._most.values()) < 64
+
+
+def test_a_limit_is_kept_on_cuda():
+    space = make_space("mlp:1600", (1, 28, 28), 10, torch.float32)
+    shards = make_shards((1, 28, 28), 10, torch.float32, sizes=(8,) * 64)
+    jobs = make_jobs(space, shards, LocalSGD(batch=8, lr=0.05, steps=2))
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    try:
+        compare_on_cpu(jobs, CohortTrainer("cuda", limit=1e9), 1e-4)
+        assert torch.cuda.max_memory_reserved() <= 1e9
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)

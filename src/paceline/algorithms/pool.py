@@ -73,6 +73,7 @@ async def _keep_working(
             continue
         resting.put_back(client)
         server.inbox.put_nowait(Update(trained, start, version))
+        del trained  # the server has it, and nobody else holds it while the next client is at work
         await world.settled()  # the next client starts from what the server makes of this
 
 

@@ -10,9 +10,9 @@ sequences of one client are FedAvg. All words and symbols: docs/papers/psfl.md.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
@@ -156,12 +156,26 @@ class PSFL:
             await somebody(world, r, self.rounds)
             sequences = sampler.draw(world, times, r, *structure)  # PS-12 to PS-14
             rides = {w: self.ride(world, model, sequence, observed) for w, sequence in enumerate(sequences)}
-            arrived = [*(await came_back(world, rides)).values()]  # PS-3: as late as the slowest sequence
-            flops = self.aggregation.flops(world, model, len(arrived))
-            model = await world.work(world.server, flops, self.aggregate(world, server, model, arrived))
-            for _ in arrived:  # every end was made from this round's model, so the report shows that none is stale
-                world.log.count("staleness", 0)
-            yield Progress(model, {"sequences": len(arrived)})
+            model, arrived = await self.meet(world, server, model, rides)
+            yield Progress(model, {"sequences": arrived})
+
+    async def meet(
+        self,
+        world: World,
+        server: ServerOptimiser,
+        model: Model,
+        rides: Mapping[int, Coroutine[Any, Any, End | None]],
+    ) -> tuple[Model, int]:
+        """What the server makes of a round's sequences, and how many arrived.
+
+        A function of its own, so that nobody holds the ends while what was made of them is scored.
+        """
+        arrived = [*(await came_back(world, rides)).values()]  # PS-3: as late as the slowest sequence
+        flops = self.aggregation.flops(world, model, len(arrived))
+        model = await world.work(world.server, flops, self.aggregate(world, server, model, arrived))
+        for _ in arrived:  # every end was made from this round's model, so the report shows that none is stale
+            world.log.count("staleness", 0)
+        return model, len(arrived)
 
     def aggregate(self, world: World, server: ServerOptimiser, model: Model, ends: Sequence[End]) -> Model:
         """PS-2: the plain average of the ends, or what `aggregation` and `server` say."""

@@ -24,6 +24,7 @@ from paceline.cli.options import (
     Config,
     Dry,
     Json,
+    Memory,
     NoSpans,
     Out,
     Quiet,
@@ -102,9 +103,10 @@ def run(
     ] = None,
     trust: Trust = False,
     checkpoint: Checkpoint = None,
+    memory: Memory = None,
 ) -> None:
     """Run one algorithm."""
-    more = More(absence, check_places, world == WorldKind.local, workers, trust, checkpoint)
+    more = More(absence, check_places, world == WorldKind.local, workers, trust, checkpoint, memory)
     perform_named([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -129,9 +131,10 @@ def compare(
     check_places: CheckPlaces = False,
     trust: Trust = False,
     checkpoint: Checkpoint = None,
+    memory: Memory = None,
 ) -> None:
     """Run several algorithms side by side, their learning batched together."""
-    more = More(absence, check_places, trust=trust, checkpoint=checkpoint)
+    more = More(absence, check_places, trust=trust, checkpoint=checkpoint, memory=memory)
     perform_named(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -155,12 +158,13 @@ def sweep(
     absence: Absence = None,
     trust: Trust = False,
     checkpoint: Checkpoint = None,
+    memory: Memory = None,
 ) -> None:
     """Run one algorithm with every combination of some settings, as one batched run."""
     from paceline.api.comparing import variants
 
     names = variants(algorithm, dict(_values(text) for text in over))
-    more = More(absence, trust=trust, checkpoint=checkpoint)
+    more = More(absence, trust=trust, checkpoint=checkpoint, memory=memory)
     perform_named(names, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 

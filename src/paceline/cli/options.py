@@ -51,6 +51,14 @@ Checkpoint = Annotated[
         " says how much room that may take.",
     ),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        help="How much memory learning may take, such as 4GiB: of the process on a CPU, of the device on CUDA. What"
+        " is trained at once shrinks to fit.",
+    ),
+]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Import the code that the settings of a run on disk name (a network, say).")
 ]

@@ -32,6 +32,12 @@ class More:
     workers: int | None = None
     trust: bool = False
     checkpoint: str | None = None
+    memory: str | None = None
+
+    def overrides(self) -> list[str]:
+        """Those of them that are settings with an option of their own."""
+        said = {"absence": self.absence, "executor.memory": self.memory}
+        return [f"{name}={value}" for name, value in said.items() if value]
 
 
 def perform_named(
@@ -58,7 +64,7 @@ def perform_named(
     refuse_taken(directory)
     experiment = make_experiment(
         names,
-        overrides=[*(overrides or ()), *([f"absence={more.absence}"] if more.absence else [])],
+        overrides=[*(overrides or ()), *more.overrides()],
         file=read_settings(config, names, trust=more.trust) if config else None,
         seeds=seeds,
         until=Until.parse(until or []),

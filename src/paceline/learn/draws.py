@@ -41,20 +41,22 @@ class Batches:
     steps_C: list[int]
 
 
-def draw_batches(keys: list[int], sizes: list[int], recipe: LocalSGD) -> Batches:
+def draw_batches(keys: list[int], sizes: list[int], recipe: LocalSGD, rows: int | None = None) -> Batches:
     """Batches without replacement within each epoch; an epoch's last batch may be short.
 
     A client's order in an epoch is the sort order of random keys at (visit, epoch, sample): it depends on
-    nothing but the client's own key and size, so any grouping of clients draws the same.
+    nothing but the client's own key and size, so any grouping of clients draws the same. ``rows`` may be more than
+    the batch: the rest is padding.
     """
     assert min(sizes) > 0, "a client without samples has no batches"
     steps = [recipe.steps_for(n) for n in sizes]
     size_C, step_C = np.array(sizes), np.array(steps)
-    index_CSB = np.zeros((len(sizes), max(steps), recipe.batch), np.int64)
+    index_CSB = np.zeros((len(sizes), max(steps), rows or recipe.batch), np.int64)
     real_CSB = np.zeros(index_CSB.shape, np.bool_)
     for some in _alike(sizes):
         part = _some_batches(np.array(keys, np.int64)[some], size_C[some], step_C[some], recipe.batch)
-        index_CSB[some, : part[0].shape[1]], real_CSB[some, : part[0].shape[1]] = part
+        length, batch = part[0].shape[1:]
+        index_CSB[some, :length, :batch], real_CSB[some, :length, :batch] = part
     return Batches(index_CSB, real_CSB, steps)
 
 
@@ -82,18 +84,30 @@ def _some_batches(
     return index.reshape(where.shape), real_CSB
 
 
-def draw_parts(keys: list[int], sizes: list[int]) -> Batches:
-    """A random partition of each client's samples into parts of equal size (or one more), for a probe."""
-    parts = [min(n, max(PARTS, -(-n // LARGEST_PART))) for n in sizes]
+def draw_parts(keys: list[int], sizes: list[int], rows: int | None = None) -> Batches:
+    """A random partition of each client's samples into parts of equal size (or one more), for a probe.
+
+    Each part is padded to ``rows``, or to the largest.
+    """
+    parts = [_parts_of(n) for n in sizes]
     size_C1, parts_C1 = np.array(sizes)[:, None], np.array(parts)[:, None]
     order_CN = _orders(np.array(keys, np.int64).view(np.uint64), size_C1, 1, max(sizes))[:, 0]
     edge_CS = np.minimum(np.arange(max(parts) + 1)[None, :], parts_C1) * size_C1 // parts_C1
     begin_CS, end_CS = edge_CS[:, :-1], edge_CS[:, 1:]
-    place_CSB = begin_CS[:, :, None] + np.arange((end_CS - begin_CS).max())
+    place_CSB = begin_CS[:, :, None] + np.arange(rows or (end_CS - begin_CS).max())
     real_CSB = place_CSB < end_CS[:, :, None]
     where = np.where(real_CSB, place_CSB, 0)
     index = np.take_along_axis(order_CN, where.reshape(len(sizes), -1), axis=1)
     return Batches(index.reshape(where.shape), real_CSB, parts)
+
+
+def _parts_of(samples: int) -> int:
+    return min(samples, max(PARTS, -(-samples // LARGEST_PART)))
+
+
+def largest_part(samples: int) -> int:
+    """The samples of the largest part of a client with so many."""
+    return -(-samples // _parts_of(samples))
 
 
 def _orders(key_C: NDArray[np.uint64], size_C1: NDArray[np.int64], epochs: int, longest: int) -> NDArray[np.int64]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -18,10 +17,11 @@ import torch
 from torch import Tensor
 
 from paceline.errors import Diverged
-from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Reading, Rows, Sum, Visit
+from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Reading, Rows, Sum
 from paceline.learn.job import EvalJob, Probed, Score, Spread, Trained, Trainer, TrainJob
-from paceline.learn.recipe import LocalSGD
-from paceline.learn.space import Space
+from paceline.learn.memory import Budget
+from paceline.learn.pending import Pending, agreement, visit_of
+from paceline.learn.sums import weighted
 
 STACKED, STACKED_CUDA = 1 << 28, 1 << 30
 """Most numbers in the matrices of one call: one gibibyte in single precision, or four."""
@@ -52,6 +52,8 @@ class Executor:
 
     trainer: Trainer
     statistics: Statistics = field(default_factory=Statistics)
+    budget: Budget | None = None
+    """How much memory may be taken; None: as much as there is."""
 
     def run(self, models: Iterable[Model], promises: Sequence[Promise[Any]] = ()) -> dict[object, Diverged]:
         """Give every one of these a value; returns the owners whose training diverged, with what to tell them.
@@ -61,8 +63,13 @@ class Executor:
         """
         self._diverged: dict[object, Diverged] = {}
         promised = (model for promise in promises for model in promise.models)
-        self._compute(_Pending(chain(models, promised), self.trainer.device))
-        self._measure([p for p in promises if isinstance(p, Measure) and p.result is None])
+        pending = Pending(chain(models, promised), self.trainer.device, self.budget)
+        measures = [p for p in promises if isinstance(p, Measure) and p.result is None]
+        try:
+            self._compute(pending, measures)
+        finally:
+            pending.give_back()
+        self._measure([measure for measure in measures if measure.result is None])
         for promise in promises:
             if promise.result is not None:
                 continue
@@ -72,44 +79,48 @@ class Executor:
                 promise.settle(promise.function([m.value for m in promise.models if m.value is not None]))
         return self._diverged
 
-    def _compute(self, pending: _Pending) -> None:
-        while pending.algebra or pending.rows or pending.visits:
+    def _compute(self, pending: Pending, measures: list[Measure]) -> None:
+        while pending.busy:
             self._calculate(pending)
             if pending.rows:
                 stacked, pending.rows = pending.rows, []
-                _stacked(pending, stacked)
+                self._stack(pending, stacked)
                 stacked.clear()
             elif pending.visits:
                 wave, pending.visits = pending.visits, []
                 self._train(pending, wave)
+            elif self.budget is not None and pending.busy:
+                self._train_group(pending, *pending.portion())
+                self._calculate(pending)
+                self._measure_early(measures)
+                self.budget.give_back()
 
-    def _calculate(self, pending: _Pending) -> None:
+    def _calculate(self, pending: Pending) -> None:
         while pending.algebra:
             model = pending.algebra.pop()
             if len(model.parents) == 1:  # the same model in another place, or on the wire
                 model.figure = model.parents[0].figure
-            pending.settle(model, _algebra(model, self.trainer))
+            running = pending.running.get(id(model))
+            pending.settle(model, _algebra(model, self.trainer) if running is None else running.finish())
 
-    def _train(self, pending: _Pending, wave: list[Model]) -> None:
+    def _train(self, pending: Pending, wave: list[Model]) -> None:
         groups: dict[tuple[object, ...], list[Model]] = defaultdict(list)
         for model in wave:
-            visit = model.operation
-            assert isinstance(visit, Visit)
-            shape = _shape(visit.recipe)
-            key = (model.space, visit.act, shape, id(visit.shards.x), id(visit.shards.y), visit.extras)
-            groups[key].append(model)
+            groups[agreement(model)].append(model)
         wave.clear()  # what is trained is let go, group by group
         del model
         for agreed in [*groups]:
             self._train_group(pending, groups.pop(agreed))
 
-    def _train_group(self, pending: _Pending, group: list[Model]) -> None:
+    def _train_group(self, pending: Pending, group: list[Model], widest: int | None = None) -> None:
         jobs = [_job(model) for model in group]
-        visit = group[0].operation
-        assert isinstance(visit, Visit)
+        visit = visit_of(group[0])
+        if self.budget is not None:
+            self.budget.see(visit.shards.x, visit.shards.y)
         results: Sequence[Trained | Probed] = (
-            self.trainer.train(jobs) if visit.act == "train" else self.trainer.probe(jobs)
+            self.trainer.train(jobs) if visit.act == "train" else self.trainer.probe(jobs, widest)
         )
+        del jobs  # they hold what the visits started from
         self.statistics.waves += 1
         self.statistics.visits += len(group)
         self.statistics.widest = max(self.statistics.widest, len(group))
@@ -119,7 +130,35 @@ class Executor:
             model.figure = result.loss if isinstance(result, Trained) else result.variance
             pending.settle(model, result.value)
 
+    def _stack(self, pending: Pending, models: list[Model]) -> None:
+        """Nodes that are computed row by row: those that agree in what is done, together."""
+        groups: dict[tuple[object, ...], list[Model]] = defaultdict(list)
+        for model in models:
+            rows = model.operation
+            assert isinstance(rows, Rows)
+            groups[model.space, rows.function, rows.options, len(model.parents)].append(model)
+        for group in groups.values():
+            most = self._most_rows(group[0])
+            for first in range(0, len(group), most):
+                part = group[first : first + most]
+                for model, value in zip(part, _by_rows(part), strict=True):
+                    pending.settle(model, value)
+
+    def _most_rows(self, model: Model) -> int:
+        stacked = STACKED_CUDA if self.trainer.device.type == "cuda" else STACKED
+        most = max(1, stacked // (model.space.size * len(model.parents)))
+        return most if self.budget is None else min(most, self.budget.stacked(model.space, len(model.parents)))
+
+    def _measure_early(self, measures: list[Measure]) -> None:
+        """Score what waits for nothing else, once that has become much, so that it need not be held."""
+        ready = [m for m in measures if m.result is None and all(model.value is not None for model in m.models)]
+        waiting = [model for measure in ready for model in measure.models]
+        if self.budget is not None and self.budget.to_be_measured(waiting):
+            self._measure(ready)
+
     def _measure(self, measures: list[Measure]) -> None:
+        if self.budget is not None:
+            self.budget.give_back(above=0.0)  # what training has freed is in pieces that do not fit here
         by_space: dict[tuple[object, ...], list[tuple[int, EvalJob]]] = defaultdict(list)
         for number, measure in enumerate(measures):
             for k, model in enumerate(measure.models):
@@ -136,50 +175,6 @@ class Executor:
             measure.settle(_mean_score(scores[number]))
 
 
-@lru_cache(maxsize=256)
-def _shape(recipe: LocalSGD) -> LocalSGD:
-    """A recipe without its rate, which is a number per client: recipes that differ in nothing else share a group."""
-    return replace(recipe, lr=1.0, schedule="constant")
-
-
-class _Pending:
-    """The part of the graph that must be computed, with what is ready to be."""
-
-    def __init__(self, wanted: Iterable[Model], device: torch.device) -> None:
-        self.algebra: list[Model] = []
-        self.rows: list[Model] = []
-        self.visits: list[Model] = []
-        self._missing: dict[int, int] = {}
-        self._children: dict[int, list[Model]] = defaultdict(list)
-        stack = [model for model in wanted if model.value is None]
-        while stack:
-            model = stack.pop()
-            if id(model) in self._missing:
-                continue
-            for parent in model.parents:
-                if parent.value is not None:  # initial models are drawn on the CPU, and move once
-                    parent.value = parent.value.to(device)
-            lacking = [parent for parent in model.parents if parent.value is None]
-            self._missing[id(model)] = len(lacking)
-            for parent in lacking:
-                self._children[id(parent)].append(model)
-                stack.append(parent)
-            if not lacking:
-                self._ready(model)
-
-    def _ready(self, model: Model) -> None:
-        waiting = {Visit: self.visits, Rows: self.rows}.get(type(model.operation), self.algebra)
-        waiting.append(model)
-
-    def settle(self, model: Model, value: Tensor) -> None:
-        """Store a value and see who was waiting for it."""
-        model.settle(value)
-        for child in self._children.pop(id(model), ()):
-            self._missing[id(child)] -= 1
-            if not self._missing[id(child)]:
-                self._ready(child)
-
-
 def _algebra(model: Model, trainer: Trainer) -> Tensor:
     operation = model.operation
     values = [parent.value for parent in model.parents if parent.value is not None]
@@ -188,27 +183,7 @@ def _algebra(model: Model, trainer: Trainer) -> Tensor:
     if isinstance(operation, Job):
         return operation.function(trainer, *values).to(trainer.device)
     assert isinstance(operation, Sum)
-    total = values[0] * operation.coefficients[0]
-    for value, coefficient in zip(values[1:], operation.coefficients[1:], strict=True):
-        total.add_(value, alpha=coefficient)
-    return total
-
-
-def _stacked(pending: _Pending, models: list[Model]) -> None:
-    """Nodes that are computed row by row: those that agree in what is done, together."""
-    groups: dict[tuple[object, ...], list[Model]] = defaultdict(list)
-    for model in models:
-        rows = model.operation
-        assert isinstance(rows, Rows)
-        groups[model.space, rows.function, rows.options, len(model.parents)].append(model)
-    for (space, *_), group in groups.items():
-        assert isinstance(space, Space)
-        stacked = STACKED_CUDA if any(p.value is not None and p.value.is_cuda for p in group[0].parents) else STACKED
-        most = max(1, stacked // (space.size * len(group[0].parents)))
-        for first in range(0, len(group), most):
-            part = group[first : first + most]
-            for model, value in zip(part, _by_rows(part), strict=True):
-                pending.settle(model, value)
+    return weighted(values, operation.coefficients)
 
 
 def _by_rows(models: list[Model]) -> list[Tensor]:
@@ -233,8 +208,7 @@ def _spread(gradients: Sequence[Model]) -> Spread:
 
 
 def _job(model: Model) -> TrainJob:
-    visit = model.operation
-    assert isinstance(visit, Visit)
+    visit = visit_of(model)
     start, *others = [parent.value for parent in model.parents if parent.value is not None]
     extras = dict(zip(visit.extras, others, strict=True))
     return TrainJob(
@@ -250,8 +224,7 @@ def _diverged(group: list[Model], values: list[Tensor]) -> dict[object, Diverged
         return {}
     found: dict[object, Diverged] = {}
     for model, value in zip(group, values, strict=True):
-        visit = model.operation
-        assert isinstance(visit, Visit)
+        visit = visit_of(model)
         if visit.owner not in found and not bool(torch.isfinite(value).all()):
             found[visit.owner] = Diverged(
                 f"training diverged to NaN or infinity at client {visit.client}, round {visit.round + 1},"

@@ -68,7 +68,7 @@ def forward_flops(model: nn.Module, shape: tuple[int, ...]) -> dict[str, float]:
 
     hooks = [module.register_forward_hook(watch(name)) for name, module in layers.items()]
     try:
-        _pass_one_sample(model, shape)
+        pass_one_sample(model, shape)
     finally:
         for hook in hooks:
             hook.remove()
@@ -108,7 +108,8 @@ def _counter(name: str, module: nn.Module) -> Counter:
     )
 
 
-def _pass_one_sample(model: nn.Module, shape: tuple[int, ...]) -> None:
+def pass_one_sample(model: nn.Module, shape: tuple[int, ...]) -> None:
+    """Send a sample of zeros through a network, for hooks to watch; nothing of the network changes."""
     where = next(model.parameters(), torch.empty(0))
     training = model.training
     try:

@@ -15,7 +15,6 @@ from paceline.errors import DataError
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 
-
 _finite: dict[int, weakref.ref[Tensor]] = {}
 """Tensors that hold no NaN, by their numbers: runs share their data, and looking takes long."""
 LOOKED_AT = 1 << 24
@@ -29,7 +28,7 @@ def _is_finite(x: Tensor) -> bool:
     known = _finite.get(id(x))
     if known is not None and known() is x:
         return True
-    if not all(bool(torch.isfinite(part).all()) for part in x.reshape(-1).split(LOOKED_AT)):
+    if not all(bool(torch.isfinite(part).all()) for part in torch.split(x.reshape(-1), LOOKED_AT)):
         return False
     number = id(x)
     _finite[number] = weakref.ref(x, lambda _: _finite.pop(number, None))
@@ -155,8 +154,11 @@ class Trainer(Protocol):
         """Run visits that share space and recipe."""
         ...
 
-    def probe(self, jobs: list[TrainJob]) -> list[Probed]:
-        """Full gradients, and the variance of one sample's gradient, of visits that share space and loss."""
+    def probe(self, jobs: list[TrainJob], width: int | None = None) -> list[Probed]:
+        """Full gradients, and the variance of one sample's gradient, of visits that share space and loss.
+
+        ``width`` is the largest part of those that would be probed together if there were memory for all.
+        """
         ...
 
     def evaluate(self, jobs: list[EvalJob]) -> list[Score]:

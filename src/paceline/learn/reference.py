@@ -31,7 +31,7 @@ class ReferenceTrainer:
         """Run each visit on its own."""
         return [train_one(job) for job in jobs]
 
-    def probe(self, jobs: list[TrainJob]) -> list[Probed]:
+    def probe(self, jobs: list[TrainJob], width: int | None = None) -> list[Probed]:
         """Probe each client on its own."""
         return [probe_one(job) for job in jobs]
 

@@ -52,6 +52,17 @@ current: Register[Numbered] | None = None
 
 
 @contextmanager
+def unregistered() -> Iterator[None]:
+    """Enter no model that is made meanwhile: it is none of a schedule's."""
+    global current  # noqa: PLW0603 - as in ``registering``
+    before, current = current, None
+    try:
+        yield
+    finally:
+        current = before
+
+
+@contextmanager
 def registering(register: Register[Numbered]) -> Iterator[None]:
     """Have all models that are made meanwhile entered here."""
     global current  # noqa: PLW0603 - models are made by operators, which nobody can hand a register to

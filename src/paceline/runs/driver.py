@@ -12,8 +12,8 @@ import torch
 from paceline.errors import PacelineError
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
+from paceline.learn.footprint import Need
 from paceline.learn.graph import Model, Promise
-from paceline.learn.job import Trainer
 from paceline.learn.reference import ReferenceTrainer
 from paceline.runs.run import Run, wrapped
 from paceline.runs.settings import ExecutorSettings
@@ -21,15 +21,29 @@ from paceline.runs.settings import ExecutorSettings
 
 def make_executor(settings: ExecutorSettings) -> Executor:
     """The executor these settings ask for."""
-    trainer: Trainer
     if settings.name == "reference":
-        trainer = ReferenceTrainer()
-    else:
-        device = settings.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        trainer = CohortTrainer(device, settings.cohort, settings.threads)
-    return Executor(trainer)
+        return Executor(ReferenceTrainer())
+    device = settings.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    trainer = CohortTrainer(device, settings.cohort, settings.threads, settings.limit)
+    return Executor(trainer, budget=trainer.budget)
+
+
+def make_ready(runs: Sequence[Run], executor: Executor) -> None:
+    """Refuse what cannot be learned here, before any work: architectures, and a limit on memory that is too low."""
+    trainer, budget = executor.trainer, executor.budget
+    needs = []
+    for run in runs:
+        problem, recipe = run.problem, run.traits.local
+        for space in problem.spaces:
+            trainer.prepare(space)
+            needs.append(Need(space, recipe, max(map(problem.samples, range(run.settings.clients))), recipe.batch))
+            if budget is not None and isinstance(trainer, CohortTrainer) and problem.test is not None:
+                trainer.hold(problem.shards().x, problem.shards().y, space)
+                trainer.hold(*problem.test, space)
+    if budget is not None:
+        budget.require(needs)
 
 
 def wanted(runs: Sequence[Run]) -> tuple[list[Model], list[Promise[Any]]]:

@@ -78,6 +78,10 @@ def make_experiment(
         raise SettingError(
             "--world local runs one algorithm with one seed, and really: leave out --seeds and --dry-run"
         )
+    if workers is not None and settings[0].executor.memory is not None:
+        raise SettingError(
+            "--memory is for simulations: with --world local every worker trains one client at a time; leave it out"
+        )
     return Experiment(
         settings=settings,
         until=until,

@@ -24,11 +24,13 @@ from paceline.learn.graph import Model
 from paceline.learn.placeholders import pretend
 from paceline.learn.register import Register
 from paceline.ledger.checkpoints import FOLDER, Checkpoint, Held, read_checkpoint, write_checkpoint
+from paceline.reading import plain_number
 from paceline.runs.driver import learn, wanted
 from paceline.runs.learned import FILE, LearnedFile, Stop, counted, make_stop, place_of, repeat_effects
 from paceline.runs.plainly import Unkeepable
 from paceline.runs.run import Run
 from paceline.runs.stopping import Stopping
+from paceline.sizes import parse_size
 
 EVERY = 20.0
 """Seconds between two checkpoints, unless another interval is asked for."""
@@ -36,9 +38,6 @@ SHARE = 0.02
 """Of a drive's time that checkpoints may take: where one takes long, the next is put off."""
 BUDGET = float(8 << 30)
 """Bytes that checkpoints may take on disk, unless another budget is asked for."""
-
-
-_UNITS = {"GiB": 2.0**30, "MiB": 2.0**20, "GB": 1e9, "MB": 1e6, "": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +63,14 @@ class Keeping:
         if text is None:
             return cls()
         seconds, comma, size = text.partition(",")
-        every = math.inf if seconds == "never" else _number(seconds, 1.0, text)
-        unit = next((unit for unit in _UNITS if size.endswith(unit)), "")
-        return cls(every=every, budget=_number(size.removesuffix(unit), _UNITS[unit], text) if comma else BUDGET)
+        try:
+            every = math.inf if seconds == "never" else _finite(seconds)
+            return cls(every=every, budget=parse_size(size) if comma else BUDGET)
+        except ValueError:
+            raise SettingError(
+                f"--checkpoint {text!r}: wanted seconds, such as 60, or never; and if you like how much room"
+                " checkpoints may take, such as 60,2GB"
+            ) from None
 
 
 @dataclass
@@ -245,6 +249,8 @@ class Keeper:
         for number, (value, figure) in checkpoint.values.items():
             held[number].value = moved[id(value)]
             held[number].figure = None if figure is None else figure.to(device)
+            if self._executor.budget is not None:
+                self._executor.budget.note(held[number])
 
     def _held(self) -> list[tuple[int, Model, Tensor]]:
         """The models that have values and are still needed, with their numbers."""
@@ -252,16 +258,11 @@ class Keeper:
         return [(model.number, model, model.value) for model in self._register.held() if model.value is not None]
 
 
-def _number(text: str, unit: float, whole: str) -> float:
-    try:
-        found = float(text) * unit
-    except ValueError:
-        found = math.nan
+def _finite(text: str) -> float:
+    """Seconds; ``ValueError`` for what is no finite number of 0 or more."""
+    found = plain_number(text)
     if not 0 <= found < math.inf:
-        raise SettingError(
-            f"--checkpoint {whole!r}: wanted seconds, such as 60, or never; and if you like how much room checkpoints"
-            " may take, such as 60,2GB"
-        )
+        raise ValueError(f"{text[:80]!r} is no number of seconds")
     return found
 
 

@@ -54,6 +54,7 @@ def make_run(
         adversary=parse_hostile(settings.hostile, settings.clients, settings.seed),
         absence=parse_absence(settings.absence),
         flush=flush_limit(settings, traits, problem),
+        frugal=settings.executor.memory is not None,
         faults=parse_faults(settings.faults, settings.seed),
         check_places=check_places,
         privacy=settings.privacy,

@@ -14,7 +14,7 @@ from paceline.learn.graph import Model
 from paceline.learn.register import Register, registering
 from paceline.ledger.directory import refuse_taken
 from paceline.ledger.lock import Lock
-from paceline.runs.driver import drive, make_executor
+from paceline.runs.driver import drive, make_executor, make_ready
 from paceline.runs.experiment import Experiment
 from paceline.runs.keeper import Keeper, Kept
 from paceline.runs.local import make_local_run
@@ -64,9 +64,8 @@ def perform(experiment: Experiment, on_row: OnRow | None = None, resumption: Res
     with registering(register) if kept else nullcontext():  # type: ignore[arg-type]
         executor = make_executor(experiment.settings[0].executor)
         runs = _make_runs(experiment, on_row, resumption)
-        for run in runs if not experiment.dry else ():
-            for space in run.problem.spaces:
-                executor.trainer.prepare(space)
+        if not experiment.dry:
+            make_ready(runs, executor)
         if experiment.out is None:
             with Stopping(patience=0):
                 drive(runs, executor)

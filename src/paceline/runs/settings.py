@@ -15,6 +15,7 @@ from paceline.errors import SettingError, nearest
 from paceline.forms import written
 from paceline.reading import shown
 from paceline.references import announced
+from paceline.sizes import parse_size
 from paceline.system import FleetSettings
 from paceline.system.listed import read_fleet
 from paceline.worlds.absence import ABSENCES
@@ -39,15 +40,41 @@ class ExecutorSettings:
     device: str = "auto"
     """``auto`` takes a CUDA device if there is one; ``cpu``, ``cuda``, ``cuda:1``."""
     cohort: int | None = bounded(None, least=1, most=1_000_000)
-    """Most clients in one batched program; chosen by model and device when not given."""
+    """Most clients in one batched program; chosen by model and device when not given. Convolutions on a CPU: one."""
     threads: int | None = bounded(None, least=1, most=4096)
     """CPU threads; when not given, the environment's PACELINE_THREADS, else all cores."""
     dtype: Literal["float32", "float64"] = "float32"
+    memory: str | None = None
+    """Bytes, such as 4GiB, that learning may take: of the whole process on a CPU, of the device's memory on CUDA; all
+    there is when not given."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "executor.")
+        if self.memory is not None:
+            self._check_memory(self.memory)
         if not DEVICE.fullmatch(self.device):
             raise SettingError(f"executor.device is {shown(self.device)}; wanted auto, cpu, cuda or cuda:NUMBER")
+
+    def _check_memory(self, text: str) -> None:
+        try:
+            wrong = not parse_size(text) > 0
+        except ValueError:
+            wrong = True
+        if wrong:
+            raise SettingError(
+                f"executor.memory (--memory) is {shown(text)}; wanted a number of bytes above 0, such as 4GiB or"
+                " 900MB, or none for no limit"
+            )
+        if self.name == "reference":
+            raise SettingError(
+                "executor.memory is kept by executor.name=cohort alone: the reference trainer scores a whole test set"
+                " at once; leave one of them out"
+            )
+
+    @property
+    def limit(self) -> float | None:
+        """Bytes that a run may take; None: as many as there are."""
+        return None if self.memory is None else parse_size(self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)

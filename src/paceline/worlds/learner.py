@@ -35,6 +35,7 @@ class Learner:
         dry: bool = False,
         adversary: Hostile = HARMLESS,
         flush: float = math.inf,
+        frugal: bool = False,
     ) -> None:
         self.problem = problem
         self.seed = seed
@@ -46,6 +47,9 @@ class Learner:
         self._loop = loop
         self.flush_limit = flush
         """Visits after which what is pending is computed even if nobody asks."""
+        self.frugal = frugal
+        """Whether memory is short: then what is awaited is computed, and what a round or a device has under way is
+        left until something is made of it, for a promise takes less room than a model."""
         self._flush: asyncio.Future[Any] | None = None
         self._key = address(seed, "train")
 
@@ -152,7 +156,7 @@ class Learner:
     def wanted(self) -> tuple[list[Model], list[Promise[Any]]]:
         """What must be computed before the run can go on."""
         models: list[Model] = []
-        if self._flush is not None:
+        if self._flush is not None and not (self.frugal and self.awaited()):
             alive = (reference() for reference in self.pending)
             models = [model for model in alive if model is not None and model.value is None]
         return models, self.awaited()

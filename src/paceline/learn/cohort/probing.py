@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from paceline.learn.cohort.step import in_order
 from paceline.learn.job import Probed
+from paceline.learn.programs.blocks import empty_blocks
 from paceline.learn.programs.program import Batch, Program
 from paceline.learn.recipe import Loss
 
@@ -35,7 +37,7 @@ class ProbePlan:
 @torch.no_grad()
 def probe_cohort(program: Program, params: list[Tensor], plan: ProbePlan) -> list[Probed]:
     """One pass over all parts: the full gradient is their mean, and Σ m ‖g_part - g‖² = Σ m ‖g_part‖² - n ‖g‖²."""
-    grads = [torch.empty_like(p) for p in params]
+    grads = [empty_blocks(p) for p in params]
     full = [torch.zeros_like(p) for p in params]
     size_C = torch.tensor(plan.sizes_C, dtype=torch.float64, device=plan.x.device)
     squares_C = torch.zeros_like(size_C)
@@ -59,4 +61,4 @@ def probe_cohort(program: Program, params: list[Tensor], plan: ProbePlan) -> lis
 
 def _squares(tensors: list[Tensor]) -> Tensor:
     """Each client's squared norm in double precision: a small difference of two of them is wanted."""
-    return torch.stack([t.flatten(1).square().sum(dim=1, dtype=torch.float64) for t in tensors]).sum(dim=0)
+    return in_order([t.flatten(1).square().sum(dim=1, dtype=torch.float64) for t in tensors])

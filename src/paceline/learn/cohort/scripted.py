@@ -18,6 +18,7 @@ from torch import Tensor
 
 from paceline.learn.cohort.captured import ROUNDED, recipe_form, rounded, state_form
 from paceline.learn.cohort.step import CohortState, StepPlan, make_batch, sgd_step
+from paceline.learn.programs.blocks import empty_blocks
 from paceline.learn.programs.program import Program
 from paceline.learn.space import Space
 from paceline.learn.torchscript import traced
@@ -53,7 +54,7 @@ class ScriptCache:
             part = state if size == clients else state.first(size)
             still_CS = plan.left_C[:size, None] > torch.arange(first, first + count)
             block = slice(first, first + count)
-            total_C[:size] += self._steps(program, part, plan, count)(
+            total_C[:size] = self._steps(program, part, plan, count)(
                 plan.x,
                 plan.y,
                 plan.rows_CSB[:size, block],
@@ -61,6 +62,7 @@ class ScriptCache:
                 plan.key_C[:size],
                 torch.tensor(first),
                 plan.lr_C[:size, None] * still_CS,
+                total_C[:size],
                 *flat(part),
             )
         return plan.mean_loss(total_C)
@@ -107,18 +109,20 @@ def flat(state: CohortState) -> list[Tensor]:
 
 
 def plain_steps(program: Program, like: CohortState, plan: StepPlan, count: int) -> Steps:
-    """So many steps as a function of tensors alone; what is not a tensor is taken from the plan."""
+    """So many steps as a function of tensors alone; what is not a tensor is taken from the plan.
+
+    Losses are added to those of the steps before, one by one: how steps were cut into pieces depends on the company.
+    """
     present = [part is not None for part in like.parts()]
     width = len(like.params)
     light = plan.on(plan.x[:0], plan.y[:0]).part(slice(0, 1))  # a cached closure must not keep a wave's data
 
     def steps(
         x: Tensor, y: Tensor, rows_CSB: Tensor, weight_CSB: Tensor, key_C: Tensor, first: Tensor, lr_CS: Tensor,
-        *tensors: Tensor,
+        total_C: Tensor, *tensors: Tensor,
     ) -> Tensor:  # fmt: skip
         rest = iter(tensors)
         state = CohortState.of([[next(rest) for _ in range(width)] if there else None for there in present])
-        total_C = torch.zeros_like(lr_CS[:, 0])
         for k in range(count):
             batch = make_batch(light.on(x, y), rows_CSB[:, k], weight_CSB[:, k], key_C, first + k)
             total_C = total_C + sgd_step(program, state, batch, light.recipe, lr_CS[:, k])
@@ -137,5 +141,10 @@ def script_steps(program: Program, like: CohortState, plan: StepPlan, count: int
     rows_CSB = torch.zeros(size, count, batch, dtype=torch.int64)
     weight_CSB = torch.zeros(size, count, batch, dtype=plan.x.dtype)
     example = (plan.x, plan.y, rows_CSB, weight_CSB, plan.key_C[:size], torch.tensor(0), weight_CSB[:, :, 0])
-    tensors = [*example, *(t.clone() for t in flat(like))]
+    tensors = [*example, weight_CSB[:, 0, 0], *(_twin(t) for t in flat(like))]
     return traced(plain, tensors, f"training of {program.space.name!r} on the CPU") or plain
+
+
+def _twin(tensor: Tensor) -> Tensor:
+    """A copy with the same distance between clients."""
+    return empty_blocks(tensor).copy_(tensor)

@@ -152,7 +152,15 @@ def _gradients_at_worst(program: Program, state: CohortState, batch: Batch, reci
 
 def norms(tensors: list[Tensor]) -> Tensor:
     """Each client's norm over all its tensors."""
-    return torch.stack([torch.linalg.vector_norm(t.flatten(1), dim=1) for t in tensors]).square().sum(dim=0).sqrt()
+    return in_order([torch.linalg.vector_norm(t.flatten(1), dim=1).square() for t in tensors]).sqrt()
+
+
+def in_order(terms_C: list[Tensor]) -> Tensor:
+    """The sum of (C,) terms, first to last: ``sum`` over their stack would add in another order for the last few."""
+    total_C = terms_C[0]
+    for term_C in terms_C[1:]:
+        total_C = total_C + term_C
+    return total_C
 
 
 def _scale_each(tensors: list[Tensor], factor_C: Tensor) -> None:

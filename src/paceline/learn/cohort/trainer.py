@@ -2,10 +2,10 @@
 
 A wave of visits that agree in space and recipe is cut into cohorts. How many clients share a cohort depends on the
 program and the device, by rules that ``make bench`` measures and that never depend on the clock, so that a repeated
-run computes the same bits:
+run computes the same bits. On a CPU a visit's bits are its own, whoever shares the cohort (``programs/blocks.py``):
 
 - CPU, matrix products: as many clients as keep the cohort's weights in cache, one cohort a thread.
-- CPU, convolutions: one client a cohort (grouping convolutions does not pay), one cohort a thread.
+- CPU, convolutions: one client a cohort (grouping does not pay, and has other bits), one cohort a thread.
 - CUDA: as many as memory allows for small networks, captured as a CUDA graph; one for large networks, of which
   several run side by side in streams.
 """
@@ -17,23 +17,27 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.errors import SettingError
-from paceline.learn.cohort.captured import CaptureCache
+from paceline.learn.cohort.captured import CaptureCache, recipe_form
+from paceline.learn.cohort.cutting import rows_of
 from paceline.learn.cohort.probing import ProbePlan, probe_cohort
+from paceline.learn.cohort.rules import Part, Rules
 from paceline.learn.cohort.scoring import SLICE, score_jobs
 from paceline.learn.cohort.scripted import scripts_of
+from paceline.learn.cohort.shrinking import Done, Shrinking
 from paceline.learn.cohort.step import CohortState, StepPlan
 from paceline.learn.cohort.streams import Streams, streams_of
 from paceline.learn.determinism import same_bits
-from paceline.learn.draws import Batches, draw_batches, draw_parts
+from paceline.learn.draws import draw_batches, draw_parts
 from paceline.learn.job import EvalJob, Probed, Score, Trained, TrainJob
+from paceline.learn.memory import Budget
+from paceline.learn.programs.blocks import empty_blocks
 from paceline.learn.programs.program import Program
 from paceline.learn.programs.reading import compile_program
 from paceline.learn.space import Space
@@ -41,18 +45,17 @@ from paceline.learn.space import Space
 T = TypeVar("T")
 R = TypeVar("R")
 
-CACHE_BYTES = 4 << 20
-"""Weights of a CPU cohort: about an L2 cache, where the batched product stays fast."""
-LARGEST = 512
-SCORED_TOGETHER = 32
-GPU_STEP_FLOPS = 5e9
-"""Forward FLOPs of one client's batch beyond which one client fills a GPU."""
-
 
 class CohortTrainer:
     """Train and score visits in batched cohorts on one device."""
 
-    def __init__(self, device: str = "cpu", cohort: int | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        device: str = "cpu",
+        cohort: int | None = None,
+        threads: int | None = None,
+        limit: float | None = None,
+    ) -> None:
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise SettingError(
                 f"executor.device is {device!r} but torch sees no CUDA device; use executor.device=cpu"
@@ -60,8 +63,18 @@ class CohortTrainer:
         if cohort is not None and cohort < 1:
             raise SettingError(f"executor.cohort is {cohort}; it must be 1 or more")
         self.device = torch.device(device)
-        self.cohort = cohort
         self.threads = threads or int(os.environ.get("PACELINE_THREADS", "0")) or os.cpu_count() or 1
+        self.budget = None if limit is None else Budget(limit, self.device, self.threads)
+        """How much memory may be taken; None: as much as there is."""
+        on_gpu = self.device.type == "cuda"
+        whole = torch.cuda.get_device_properties(self.device).total_memory if on_gpu else 0
+        if limit is not None and on_gpu:  # what the accounts do not know ends there too
+            torch.cuda.set_per_process_memory_fraction(min(1.0, limit / whole), self.device)
+        self.rules = Rules(on_gpu, whole, cohort, self.threads, self.budget)
+        self._shrinking = Shrinking(self._let_go)
+        self._undivided: set[object] = set()
+        """Programs of which a client needs the whole device: none run side by side."""
+        self._samples = SLICE
         self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Tensor, Tensor]] = {}
         self._streams: Streams | None = None
         self._captures: dict[int, CaptureCache] = defaultdict(CaptureCache)  # by stream: each has its own buffers
@@ -72,19 +85,34 @@ class CohortTrainer:
     def train(self, jobs: list[TrainJob]) -> list[Trained]:
         """Cut the wave into cohorts of similar length and run them."""
         program = self.program(jobs[0].space)
-        steps = [job.recipe.steps_for(job.size) for job in jobs]
-        # Clients with as many steps to go share a cohort, longest first; ties keep their order.
-        order = sorted(range(len(jobs)), key=lambda k: -steps[k])
+        parts = self.rules.visits(program, jobs)
+        order, cuts = laid_out(parts)
         jobs = [jobs[k] for k in order]
         plan = self._plan(program, jobs)
-        size = self._cohort_size(program, jobs, jobs[0].recipe.batch)
-        cohorts = self._each(
-            lambda stream, part: self._train_cohort(program, jobs[part], plan.part(part), stream),
-            _chunks(len(jobs), size),
-            side_by_side=size == 1,
+        alone = len(parts[0].places) == 1
+
+        def cohorts(cuts: list[slice], done: Done[Trained]) -> None:
+            self._each(
+                lambda stream, part: done(part, self._train_cohort(program, jobs[part], plan.part(part), stream)),
+                cuts,
+                side_by_side=alone and id(program) not in self._undivided,
+            )
+
+        kind, name = (id(program), recipe_form(jobs[0].recipe)), f"training of {program.space.name!r}"
+        return in_their_order(
+            order, self._shrinking.run(kind, name, cuts, cohorts, lambda: self._goes_alone(program))
         )
-        trained = [one for cohort in cohorts for one in cohort]
-        return [one for _, one in sorted(zip(order, trained, strict=True), key=lambda pair: pair[0])]
+
+    def _goes_alone(self, program: Program) -> bool:
+        before = len(self._undivided)
+        self._undivided.add(id(program))
+        return self._streams is not None and len(self._undivided) > before
+
+    def _let_go(self) -> None:
+        """Of all on the device that can be made again: graphs with their buffers, the allocator's reserve."""
+        self._captures.clear()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def prepare(self, space: Space) -> None:
         """Compile the program; an architecture that cannot be batched is refused here."""
@@ -102,30 +130,7 @@ class CohortTrainer:
 
     def fills(self, space: Space, batch: int) -> bool:
         """Whether one client's step keeps a GPU busy."""
-        return self.device.type == "cuda" and not batch * space.flops <= GPU_STEP_FLOPS  # larger, or not known
-
-    def _cohort_size(self, program: Program, jobs: list[TrainJob], batch: int) -> int:
-        if not program.groupable:
-            return 1
-        if self.cohort is not None:
-            return self.cohort
-        space = jobs[0].space
-        if self.device.type == "cuda":
-            return _even(len(jobs), self._gpu_most(space, batch), 1)
-        if not program.batches_convolutions:
-            return 1
-        itemsize = torch.empty(0, dtype=space.dtype).element_size()
-        return _even(len(jobs), min(CACHE_BYTES // (space.size * itemsize), LARGEST), self.threads)
-
-    def _gpu_most(self, space: Space, batch: int) -> int:
-        """Most clients of a cohort on a GPU: one if one fills it, else what an eighth of its memory holds."""
-        if self.fills(space, batch):
-            return 1
-        flops = batch * space.flops
-        # An unfolded convolution holds about FLOPs / (2 * output channels) numbers; 16 channels is a small network.
-        unfolded = 4 * flops / 32
-        memory = torch.cuda.get_device_properties(self.device).total_memory
-        return int(min(LARGEST, memory / 8 // (unfolded + 20 * space.size)))
+        return self.rules.fills(space, batch)
 
     def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan, stream: int) -> list[Trained]:
         state = self._state(program, jobs)
@@ -139,7 +144,8 @@ class CohortTrainer:
     def _plan(self, program: Program, jobs: list[TrainJob]) -> StepPlan:
         recipe = jobs[0].recipe
         keys = [job.key for job in jobs]
-        batches = draw_batches(keys, [job.size for job in jobs], recipe)
+        rows = self.rules.rows(program, recipe.batch, common=True)
+        batches = draw_batches(keys, [job.size for job in jobs], recipe, rows)
         x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
         real_CSB = torch.from_numpy(batches.real_CSB).to(self.device)
         weight_CSB = real_CSB.to(x.dtype)
@@ -147,7 +153,7 @@ class CohortTrainer:
         return StepPlan(
             recipe=recipe,
             key_C=torch.tensor(keys, device=self.device),
-            rows_CSB=torch.from_numpy(_rows(jobs, batches)).to(self.device),
+            rows_CSB=torch.from_numpy(rows_of(jobs, batches)).to(self.device),
             weight_CSB=weight_CSB,
             steps_C=batches.steps_C,
             left_C=torch.tensor(batches.steps_C, device=self.device),
@@ -171,7 +177,7 @@ class CohortTrainer:
         anchors = [start if job.anchor is None else job.anchor for start, job in zip(starts, jobs, strict=True)]
         return CohortState(
             params=params,
-            grads=[torch.empty_like(p) for p in params],
+            grads=[empty_blocks(p) for p in params],
             velocity=[torch.zeros_like(p) for p in params] if recipe.momentum else None,
             anchor=packed([*anchors]) if recipe.prox else None,
             correction=packed([job.correction for job in jobs]),
@@ -185,30 +191,48 @@ class CohortTrainer:
         if held is None:
             # The originals are held too: a freed tensor's id would come back with other data.
             held = self._resident[key] = (x.to(self.device, dtype), y.to(self.device), x, y)
+            if self.budget is not None:
+                self.budget.see(*(held if self.device.type == "cpu" else held[:2]))
         return held[0], held[1]
+
+    def hold(self, x: Tensor, y: Tensor, space: Space) -> None:
+        """Have samples on the device before anything is learned from them, so that their room is known."""
+        self._data(x, y, space.dtype)
 
     # -- probes ---------------------------------------------------------------------------------------------
 
-    def probe(self, jobs: list[TrainJob]) -> list[Probed]:
+    def probe(self, jobs: list[TrainJob], width: int | None = None) -> list[Probed]:
         """Full gradients of many clients in a few cohorts."""
         program = self.program(jobs[0].space)
+        parts = self.rules.probes(program, jobs, width or 0)
+        order, cuts = laid_out(parts)
+        wide = [part.rows for part in parts for _ in part.places]
+
+        def probed(cut: slice) -> list[Probed]:
+            return self._probe_cohort(program, [jobs[k] for k in order[cut]], wide[cut.start])
+
+        def cohorts(cuts: list[slice], done: Done[Probed]) -> None:
+            self._map(lambda cut: done(cut, probed(cut)), cuts)
+
+        name = f"probing of {program.space.name!r}"
+        return in_their_order(order, self._shrinking.run((id(program), "probe"), name, cuts, cohorts))
+
+    def _probe_plan(self, jobs: list[TrainJob], rows: int) -> ProbePlan:
         sizes = [job.size for job in jobs]
-        parts = draw_parts([job.key for job in jobs], sizes)
+        parts = draw_parts([job.key for job in jobs], sizes, rows)
         x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
-        plan = ProbePlan(
+        return ProbePlan(
             jobs[0].recipe.loss,
-            torch.from_numpy(_rows(jobs, parts)).to(self.device),
+            torch.from_numpy(rows_of(jobs, parts)).to(self.device),
             torch.from_numpy(parts.real_CSB).to(self.device),
             parts.steps_C,
             sizes,
             x,
             y,
         )
-        chunks = _chunks(len(jobs), self._cohort_size(program, jobs, parts.index_CSB.shape[2]))
-        cohorts = self._map(lambda some: self._probe_cohort(program, jobs[some], plan.some(some)), chunks)
-        return [one for cohort in cohorts for one in cohort]
 
-    def _probe_cohort(self, program: Program, jobs: list[TrainJob], plan: ProbePlan) -> list[Probed]:
+    def _probe_cohort(self, program: Program, jobs: list[TrainJob], rows: int) -> list[Probed]:
+        plan = self._probe_plan(jobs, rows)
         with same_bits(self.device):
             return probe_cohort(program, program.pack(self._moved([job.start for job in jobs])), plan)
 
@@ -225,22 +249,25 @@ class CohortTrainer:
         program = self.program(jobs[0].space)
         x, y = self._data(jobs[0].x, jobs[0].y, jobs[0].space.dtype)
         jobs = [replace(job, x=x, y=y) for job in jobs]
-        lengths = [len(job.y) if job.rows is None else len(job.rows) for job in jobs]
-        order = sorted(range(len(jobs)), key=lambda k: lengths[k])  # similar lengths together: little padding
-        size = self._scored_together(program, max(lengths))
-        groups = [order[k : k + size] for k in range(0, len(order), size)]
-        scored = self._map(lambda group: score_jobs(program, [jobs[k] for k in group], self.device), groups)
-        places = [k for group in groups for k in group]
-        flat = [score for group in scored for score in group]
-        return [score for _, score in sorted(zip(places, flat, strict=True), key=lambda pair: pair[0])]
+        parts = self.rules.scores(program, jobs)
+        order, cuts = laid_out(parts)
+        wide = [part.rows for part in parts for _ in part.places]
+        models, samples = (None, SLICE) if self.budget is None else self.budget.scored(program.space)
 
-    def _scored_together(self, program: Program, samples: int) -> int:
-        """How many models of one call: one where one fills the device, or where grouping does not pay."""
-        if self.device.type == "cpu":
-            alone = not program.batches_convolutions
-        else:
-            alone = self.fills(program.space, min(samples, SLICE))
-        return 1 if alone else max(1, min(SCORED_TOGETHER, SLICE // samples))
+        def score(cut: slice) -> list[Score]:
+            some = [jobs[k] for k in order[cut]]
+            return score_jobs(program, some, self.device, wide[cut.start], models, min(samples, self._samples))
+
+        def groups(cuts: list[slice], done: Done[Score]) -> None:
+            self._map(lambda cut: done(cut, score(cut)), cuts)
+
+        name = f"scoring of {program.space.name!r}"
+        return in_their_order(order, self._shrinking.run((id(program), "score"), name, cuts, groups, self._fewer))
+
+    def _fewer(self) -> bool:
+        """Fewer samples at a time, if there are several."""
+        self._samples //= 2
+        return self._samples > 0
 
     # -- threads and streams --------------------------------------------------------------------------------
 
@@ -271,20 +298,12 @@ class CohortTrainer:
         return list(self._pool.map(function, items))
 
 
-def _chunks(count: int, size: int) -> list[slice]:
-    return [slice(k, min(k + size, count)) for k in range(0, count, size)]
+def laid_out(parts: list[Part]) -> tuple[list[int], list[slice]]:
+    """All places one after the other, and where each part is among them."""
+    edges = [0, *accumulate(len(part.places) for part in parts)]
+    return [k for part in parts for k in part.places], [slice(*edge) for edge in pairwise(edges)]
 
 
-def _even(count: int, most: int, multiple: int) -> int:
-    """The size of equal parts of at most ``most``, their number a multiple of ``multiple``."""
-    parts = -(-count // max(1, most))
-    return -(-count // (-(-parts // multiple) * multiple))
-
-
-def _rows(jobs: list[TrainJob], batches: Batches) -> NDArray[np.int64]:
-    """Positions in each client's own list to rows of the data set."""
-    owned = np.zeros((len(jobs), max(job.size for job in jobs)), np.int64)
-    for k, job in enumerate(jobs):
-        owned[k, : job.size] = job.shards.rows(job.client)
-    index = batches.index_CSB.reshape(len(jobs), -1)
-    return np.take_along_axis(owned, index, axis=1).reshape(batches.index_CSB.shape)
+def in_their_order(order: list[int], found: list[R]) -> list[R]:
+    """Results of places in this order, in the order of the places."""
+    return [one for _, one in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]

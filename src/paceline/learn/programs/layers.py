@@ -22,6 +22,7 @@ from torch import Tensor
 
 from paceline.learn.dropout import keep_mask
 from paceline.learn.kernels.lane import Lane
+from paceline.learn.programs.blocks import narrow, product, without_tail
 
 aten = torch.ops.aten
 Saved = Any
@@ -52,7 +53,9 @@ class Dense:
         x_CBI = x.reshape(lane.clients, -1, x.shape[-1])
         w_CIO = lane.params[self.weight].transpose(1, 2)
         if self.bias is None:
-            out = torch.bmm(x_CBI, w_CIO)
+            out = product(x_CBI, w_CIO)
+        elif narrow(w_CIO):
+            out = product(x_CBI, w_CIO) + lane.params[self.bias].unsqueeze(1)
         else:
             out = torch.baddbmm(lane.params[self.bias].unsqueeze(1), x_CBI, w_CIO)
         return out.reshape(-1, out.shape[-1]), x_CBI
@@ -62,7 +65,7 @@ class Dense:
         x_CBI = saved
         g_CBO = g.reshape(lane.clients, -1, g.shape[-1])
         # The input's gradient first: under descent the weights change next.
-        gx = torch.bmm(g_CBO, lane.params[self.weight]).reshape(-1, x_CBI.shape[2]) if wanted else None
+        gx = product(g_CBO, lane.params[self.weight]).reshape(-1, x_CBI.shape[2]) if wanted else None
         lane.product(self.weight, g_CBO.transpose(1, 2), x_CBI)
         if self.bias is not None:
             lane.store(self.bias, g_CBO.sum(dim=1))
@@ -287,12 +290,14 @@ class Plain:
     """Any function of single samples without parameters (pooling, other activations), by torch's autograd."""
 
     function: Callable[[Tensor], Tensor]
+    pointwise: bool = False
+    """Whether every number is computed from one number."""
 
     def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         """Record a little graph of its own."""
         with torch.enable_grad():
             inside = x.detach().requires_grad_()
-            out = self.function(inside)
+            out = without_tail(self.function, inside) if self.pointwise else self.function(inside)
         return out.detach(), (inside, out)
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:

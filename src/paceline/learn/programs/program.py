@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from paceline.learn.kernels.lane import Descent, Lane
+from paceline.learn.programs.blocks import own_blocks
 from paceline.learn.programs.convolution import Convolution
 from paceline.learn.programs.layers import Dropout, Layer
 from paceline.learn.recipe import Loss
@@ -132,11 +133,9 @@ class LayerProgram:
         return True
 
     def pack(self, flats: Sequence[Tensor]) -> list[Tensor]:
-        """Contiguous copies; convolution weights to (C, out, kh, kw, in)."""
+        """Copies, contiguous for each client; convolution weights to (C, out, kh, kw, in)."""
         return [
-            (part.permute(0, 1, 3, 4, 2) if k in self.image_weights else part).clone(
-                memory_format=torch.contiguous_format
-            )
+            own_blocks(part.permute(0, 1, 3, 4, 2) if k in self.image_weights else part)
             for k, part in enumerate(self.space.split(side_by_side(flats)))
         ]
 

@@ -26,9 +26,11 @@ from paceline.learn.programs.vmapped import VmapProgram
 from paceline.learn.space import Space
 
 # Functions of single samples without parameters: they may be applied to a merged batch as they are.
+POINTWISE = (
+    nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU, nn.ELU, nn.Softplus, nn.Hardtanh, nn.ReLU6, nn.Hardswish,
+)  # fmt: skip
 PLAIN_MODULES = (
-    nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU, nn.ELU, nn.Softplus, nn.Hardtanh, nn.ReLU6,
-    nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d, nn.Upsample, nn.AdaptiveMaxPool2d, nn.Hardswish,
+    *POINTWISE, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d, nn.Upsample, nn.AdaptiveMaxPool2d,
 )  # fmt: skip
 PLAIN_FUNCTIONS: set[Callable[..., Any]] = {torch.tanh, torch.sigmoid, F.gelu, F.silu, F.tanh, F.sigmoid}
 
@@ -165,7 +167,7 @@ def _function_layer(item: fx.Node) -> layers.Layer:
     if target is torch.flatten and (args[1:] == (1,) or item.kwargs == {"start_dim": 1}):
         return layers.Flatten()
     if target in PLAIN_FUNCTIONS and len(args) == 1 and not item.kwargs:
-        return layers.Plain(target)
+        return layers.Plain(target, pointwise=True)
     raise Unknown(f"function {getattr(target, '__name__', target)}")
 
 
@@ -200,7 +202,7 @@ def _module_layer(name: str, module: nn.Module, number: dict[str, int]) -> layer
         case AddressedDropout():
             return layers.Dropout(module.p, module.layer)
         case _ if isinstance(module, PLAIN_MODULES):
-            return layers.Plain(module)
+            return layers.Plain(module, pointwise=isinstance(module, POINTWISE))
     raise Unknown(f"module {name} ({type(module).__name__})")
 
 

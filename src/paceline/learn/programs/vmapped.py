@@ -13,9 +13,12 @@ from torch import Tensor, nn
 
 from paceline.learn.dropout import AddressedDropout
 from paceline.learn.kernels.lane import Descent
+from paceline.learn.programs.blocks import own_blocks
 from paceline.learn.programs.program import Batch, losses, side_by_side
 from paceline.learn.recipe import Loss
 from paceline.learn.space import Space
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +26,6 @@ class VmapProgram:
     """``vmap(grad(functional_call))`` over clients."""
 
     space: Space
-    batches_convolutions: bool = True
     groupable: bool = True
     _own: threading.local = field(default_factory=threading.local)
 
@@ -33,6 +35,11 @@ class VmapProgram:
             self._own.module = copy.deepcopy(self.space.module)
         module: nn.Module = self._own.module
         return module
+
+    @cached_property
+    def batches_convolutions(self) -> bool:
+        """``vmap`` makes one grouped convolution of several clients': on a CPU slower, and with other bits."""
+        return not any(isinstance(module, CONVOLUTIONS) for module in self.space.module.modules())
 
     @cached_property
     def drops(self) -> bool:
@@ -50,9 +57,8 @@ class VmapProgram:
         return False
 
     def pack(self, flats: Sequence[Tensor]) -> list[Tensor]:
-        """Contiguous copies in the module's own shapes."""
-        parts = self.space.split(side_by_side(flats))
-        return [part.clone(memory_format=torch.contiguous_format) for part in parts]
+        """Copies, contiguous for each client, in the module's own shapes."""
+        return [own_blocks(part) for part in self.space.split(side_by_side(flats))]
 
     def unpack(self, tensors: list[Tensor]) -> list[Tensor]:
         """Back to flat vectors."""

@@ -201,6 +201,7 @@ def simulate(
     adversary: Hostile = HARMLESS,
     absence: Absence = SKIP,
     flush: float = math.inf,
+    frugal: bool = False,
     faults: Faults | None = None,
     check_places: bool = False,
     privacy: Privacy = UNPROTECTED,
@@ -208,11 +209,12 @@ def simulate(
 ) -> Stage:
     """One run's simulated world; without ``learning`` it is a dry one: the schedule and its costs only.
 
-    With ``check_places`` a model that is used where it was never sent is an error. With ``privacy``, where ``sums``
-    says how the algorithm adds uploads up, these are protected.
+    ``flush`` and ``frugal`` say when what is promised is learned (``Learner``). With ``check_places`` a model that is
+    used where it was never sent is an error. With ``privacy``, where ``sums`` says how the algorithm adds uploads up,
+    these are protected.
     """
     loop, ledger = make_loop(), ledger if ledger is not None else Ledger()
-    learner = Learner(loop, problem, seed, dry=not learning, adversary=adversary, flush=flush)
+    learner = Learner(loop, problem, seed, dry=not learning, adversary=adversary, flush=flush, frugal=frugal)
     machines = SimulatedMachines(loop, fleet, learner, ledger, absence)
     outer: Machines = CheckedMachines(machines) if check_places else machines
     faulty = FaultyMachines(outer, faults, machines.diary) if faults is not None and faults.parts else None
