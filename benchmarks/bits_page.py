@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
+RESUMING = Path("docs/resume.md").name
+"""As the page, which is beside it, calls it."""
 NETWORK = ("cohort", "order", "company", "threads", "probes", "scores")
 ALGORITHM = ("cohort", "flush", "threads", "beside")
 HEAD = """# Which results have the same bits
@@ -26,7 +28,7 @@ that the largest difference of any two numbers is 0.
 | what changes | on a CPU | on CUDA |
 |---|---|---|
 | nothing: the same command twice | the same bits | the same bits |
-| nothing: a run that was killed and [resumed](resume.md) | the same bits | not measured |
+| nothing: a run that was killed and [resumed]({resuming}) | the same bits | the same bits |
 | how many clients share a cohort (`executor.cohort`) | the same bits, but for the networks below | rounding |
 | which other clients, runs, seeds or algorithms are beside | the same bits, but for the networks below | rounding |
 | in which order visits come to the trainer | the same bits, but for the networks below | rounding |
@@ -47,7 +49,7 @@ product is free to add in another order for another number of clients, and nothi
 
 *The same bits* on a CPU was measured with torch {torch} and its {vectors} kernels. It rests on what torch and its
 library for matrix products (MKL) do, which they do not promise: on another machine, run the program.
-`tests/contract/test_bits.py` does so for a part of it in every run of the suite, and fails where it does not hold.
+`tests/contract/test_bits.py` does so for a part of it in every run of the suite, where torch and its kernels are these.
 """
 CAUSES = """
 ## Why results depended on company, and what was done
@@ -106,7 +108,11 @@ and alone.
 
 def page(found: Mapping[str, Any], before: Mapping[str, Any]) -> str:
     """The whole page in Markdown."""
-    parts = [HEAD.format(**found), NETWORKS.format(clients="five or eleven"), _networks(found, before)]
+    parts = [
+        HEAD.format(**found, resuming=RESUMING),
+        NETWORKS.format(clients="five or eleven"),
+        _networks(found, before),
+    ]
     parts += [ALGORITHMS.format(**found), _algorithms(found, before), CAUSES.format(left=_left(found))]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 

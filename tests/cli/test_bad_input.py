@@ -78,6 +78,8 @@ def refused(paceline, monkeypatch, tmp_path):
         ("executor.device=gpu", ["executor.device", "'gpu'", "cpu"]),
         ("executor.threads=-1", ["executor.threads", "-1", "1 to 4,096"]),
         ("executor.cohort=0", ["executor.cohort is 0"]),
+        ("executor.workers=2", ["are for executor.name=ray"]),
+        ("executor.name=spark", ["executor.name", "cohort", "ray"]),
         ("local.loss=squared", ["local.loss", "squared", "cross_entropy"]),
         ("fedavg.widht=3", ["fedavg.widht", "width"]),
         ("fleet.latency=nan", ["fleet.latency is nan", "0 to 1e+12"]),

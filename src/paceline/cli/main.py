@@ -28,8 +28,10 @@ from paceline.cli.options import (
     NoSpans,
     Out,
     Quiet,
+    RayOption,
     Seeds,
     Set,
+    TrainerOption,
     Trust,
     UntilOption,
 )
@@ -104,9 +106,11 @@ def run(
     trust: Trust = False,
     checkpoint: Checkpoint = None,
     memory: Memory = None,
+    trainer: TrainerOption = None,
+    ray: RayOption = None,
 ) -> None:
     """Run one algorithm."""
-    more = More(absence, check_places, world == WorldKind.local, workers, trust, checkpoint, memory)
+    more = More(absence, check_places, world == WorldKind.local, workers, trust, checkpoint, memory, trainer, ray)
     perform_named([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -132,9 +136,11 @@ def compare(
     trust: Trust = False,
     checkpoint: Checkpoint = None,
     memory: Memory = None,
+    trainer: TrainerOption = None,
+    ray: RayOption = None,
 ) -> None:
     """Run several algorithms side by side, their learning batched together."""
-    more = More(absence, check_places, trust=trust, checkpoint=checkpoint, memory=memory)
+    more = More(absence, check_places, trust=trust, checkpoint=checkpoint, memory=memory, trainer=trainer, ray=ray)
     perform_named(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -159,12 +165,14 @@ def sweep(
     trust: Trust = False,
     checkpoint: Checkpoint = None,
     memory: Memory = None,
+    trainer: TrainerOption = None,
+    ray: RayOption = None,
 ) -> None:
     """Run one algorithm with every combination of some settings, as one batched run."""
     from paceline.api.comparing import variants
 
     names = variants(algorithm, dict(_values(text) for text in over))
-    more = More(absence, trust=trust, checkpoint=checkpoint, memory=memory)
+    more = More(absence, trust=trust, checkpoint=checkpoint, memory=memory, trainer=trainer, ray=ray)
     perform_named(names, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 

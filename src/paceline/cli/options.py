@@ -62,3 +62,14 @@ Memory = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Import the code that the settings of a run on disk name (a network, say).")
 ]
+TrainerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--trainer",
+        help="Who computes: cohort (this process), ray (a Ray cluster) or reference (one by one).",
+    ),
+]
+RayOption = Annotated[
+    str | None,
+    typer.Option("--ray", help="HOST:PORT of a Ray cluster's head node, or auto; this machine's own unless given."),
+]

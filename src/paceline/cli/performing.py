@@ -33,10 +33,18 @@ class More:
     trust: bool = False
     checkpoint: str | None = None
     memory: str | None = None
+    trainer: str | None = None
+    ray: str | None = None
 
     def overrides(self) -> list[str]:
         """Those of them that are settings with an option of their own."""
-        said = {"absence": self.absence, "executor.memory": self.memory}
+        trainer = self.trainer or ("ray" if self.ray else None)
+        said = {
+            "absence": self.absence,
+            "executor.memory": self.memory,
+            "executor.name": trainer,
+            "executor.cluster": self.ray,
+        }
         return [f"{name}={value}" for name, value in said.items() if value]
 
 

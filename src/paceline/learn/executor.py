@@ -18,7 +18,7 @@ from torch import Tensor
 
 from paceline.errors import Diverged
 from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Reading, Rows, Sum
-from paceline.learn.job import EvalJob, Probed, Score, Spread, Trained, Trainer, TrainJob
+from paceline.learn.job import EvalJob, Probed, Score, Spread, Submitting, Trained, Trainer, TrainJob
 from paceline.learn.memory import Budget
 from paceline.learn.pending import Pending, agreement, visit_of
 from paceline.learn.sums import weighted
@@ -103,12 +103,24 @@ class Executor:
             running = pending.running.get(id(model))
             pending.settle(model, _algebra(model, self.trainer) if running is None else running.finish())
 
+    def close(self) -> None:
+        """Nothing more will be learned: whoever helped may go."""
+        if isinstance(self.trainer, Submitting):
+            self.trainer.close()
+
     def _train(self, pending: Pending, wave: list[Model]) -> None:
         groups: dict[tuple[object, ...], list[Model]] = defaultdict(list)
         for model in wave:
             groups[agreement(model)].append(model)
         wave.clear()  # what is trained is let go, group by group
         del model
+        if isinstance(self.trainer, Submitting) and len(groups) > 1:  # all are under way at once
+            under_way = [
+                self.trainer.submit(visit_of(group[0]).act, list(map(_job, group))) for group in groups.values()
+            ]
+            for group, results in zip(groups.values(), under_way, strict=True):
+                self._settle_group(pending, group, results())
+            return
         for agreed in [*groups]:
             self._train_group(pending, groups.pop(agreed))
 
@@ -121,6 +133,9 @@ class Executor:
             self.trainer.train(jobs) if visit.act == "train" else self.trainer.probe(jobs, widest)
         )
         del jobs  # they hold what the visits started from
+        self._settle_group(pending, group, results)
+
+    def _settle_group(self, pending: Pending, group: list[Model], results: Sequence[Trained | Probed]) -> None:
         self.statistics.waves += 1
         self.statistics.visits += len(group)
         self.statistics.widest = max(self.statistics.widest, len(group))

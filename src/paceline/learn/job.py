@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -163,4 +164,17 @@ class Trainer(Protocol):
 
     def evaluate(self, jobs: list[EvalJob]) -> list[Score]:
         """Score models of one space."""
+        ...
+
+
+@runtime_checkable
+class Submitting(Protocol):
+    """A trainer that others compute for, so that much can be under way at once."""
+
+    def submit(self, act: Literal["train", "probe"], jobs: list[TrainJob]) -> Callable[[], list[Any]]:
+        """Have visits computed; what is returned waits for the results."""
+        ...
+
+    def close(self) -> None:
+        """Let the others go."""
         ...

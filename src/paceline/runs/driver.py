@@ -11,6 +11,8 @@ import torch
 
 from paceline.errors import PacelineError
 from paceline.learn.cohort.trainer import CohortTrainer
+from paceline.learn.crew.cluster import start_crew
+from paceline.learn.crew.trainer import CrewTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.footprint import Need
 from paceline.learn.graph import Model, Promise
@@ -23,6 +25,10 @@ def make_executor(settings: ExecutorSettings) -> Executor:
     """The executor these settings ask for."""
     if settings.name == "reference":
         return Executor(ReferenceTrainer())
+    if settings.name == "ray":
+        return Executor(
+            CrewTrainer(start_crew(settings.cluster, settings.workers), settings.cohort, settings.threads)
+        )
     device = settings.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from paceline.runs.recorder import Row
 from paceline.runs.replay import ALONE
 from paceline.runs.run import Run
 from paceline.runs.sameness import DATA, circumstances, data_digests, refuse_changed
-from paceline.runs.settings import Settings
+from paceline.runs.settings import ExecutorSettings, Settings
 from paceline.runs.stopping import PATIENCE, Stopping
 
 OnRow = Callable[[Run, Row], None]
@@ -62,22 +62,31 @@ def perform(experiment: Experiment, on_row: OnRow | None = None, resumption: Res
     register: Register[Model] = Register()
     kept = experiment.out is not None and not experiment.dry
     with registering(register) if kept else nullcontext():  # type: ignore[arg-type]
-        executor = make_executor(experiment.settings[0].executor)
-        runs = _make_runs(experiment, on_row, resumption)
-        if not experiment.dry:
-            make_ready(runs, executor)
-        if experiment.out is None:
-            with Stopping(patience=0):
-                drive(runs, executor)
-            return Outcome(runs=tuple(runs), statistics=executor.statistics, kept=Kept())
-        out, again, dry = experiment.out, resumption is not None, experiment.dry
+        executor = make_executor(ExecutorSettings() if experiment.dry else experiment.settings[0].executor)
+        with closing(executor):
+            return _perform_simulated(experiment, executor, register, on_row, resumption)
 
-        def make_keeper(stopping: Stopping, note_data: Callable[[], None]) -> Keeper:
-            return Keeper(
-                out, runs, executor, register, experiment.keeping, stopping, again=again, on_first=note_data
-            )
 
-        return _perform_kept(experiment, out, runs, executor, make_keeper, resumption, 0 if dry else PATIENCE)
+def _perform_simulated(
+    experiment: Experiment,
+    executor: Executor,
+    register: Register[Model],
+    on_row: OnRow | None,
+    resumption: Resumption | None,
+) -> Outcome:
+    runs = _make_runs(experiment, on_row, resumption)
+    if not experiment.dry:
+        make_ready(runs, executor)
+    if experiment.out is None:
+        with Stopping(patience=0):
+            drive(runs, executor)
+        return Outcome(runs=tuple(runs), statistics=executor.statistics, kept=Kept())
+    out, again, dry = experiment.out, resumption is not None, experiment.dry
+
+    def make_keeper(stopping: Stopping, note_data: Callable[[], None]) -> Keeper:
+        return Keeper(out, runs, executor, register, experiment.keeping, stopping, again=again, on_first=note_data)
+
+    return _perform_kept(experiment, out, runs, executor, make_keeper, resumption, 0 if dry else PATIENCE)
 
 
 def _perform_kept(

@@ -36,7 +36,12 @@ OWN = "own"
 class ExecutorSettings:
     """Where and how learning is computed; it does not change what is learned."""
 
-    name: Literal["cohort", "reference"] = "cohort"
+    name: Literal["cohort", "reference", "ray"] = "cohort"
+    """``cohort`` computes in this process, ``ray`` with workers of a Ray cluster, ``reference`` one by one."""
+    cluster: str | None = None
+    """With ``ray``: HOST:PORT of a cluster's head node, or ``auto``; one of this machine's own when not given."""
+    workers: int | None = bounded(None, least=1, most=100_000)
+    """With ``ray``: how many workers; as many as the cluster has GPUs, else cores, when not given."""
     device: str = "auto"
     """``auto`` takes a CUDA device if there is one; ``cpu``, ``cuda``, ``cuda:1``."""
     cohort: int | None = bounded(None, least=1, most=1_000_000)
@@ -52,6 +57,13 @@ class ExecutorSettings:
         check_bounds(self, "executor.")
         if self.memory is not None:
             self._check_memory(self.memory)
+        if self.name == "ray" and (self.memory is not None or self.device != "auto"):
+            raise SettingError(
+                "executor.name=ray takes its workers' devices and memory as they are; leave out"
+                " executor.device and executor.memory"
+            )
+        if self.name != "ray" and (self.cluster is not None or self.workers is not None):
+            raise SettingError("executor.cluster and executor.workers are for executor.name=ray (--trainer ray)")
         if not DEVICE.fullmatch(self.device):
             raise SettingError(f"executor.device is {shown(self.device)}; wanted auto, cpu, cuda or cuda:NUMBER")
 

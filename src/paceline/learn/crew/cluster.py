@@ -27,11 +27,13 @@ class Actor:
     def __init__(self, device: str) -> None:
         import ray
 
+        self._device = device
         self._hand = Hand(device, lambda reference: ray.get(reference[0]))
 
-    def ready(self) -> tuple[str, int]:
-        """Its version of torch, and the number of its process."""
-        return torch.__version__, os.getpid()
+    def ready(self) -> tuple[str, int, float]:
+        """Its version of torch, the number of its process, and the bytes of its GPU."""
+        gpu = torch.cuda.get_device_properties(0).total_memory if self._device == "cuda" else 0.0
+        return torch.__version__, os.getpid(), gpu
 
     def compute(self, parcel: Parcel, shared: dict[str, Any]) -> Results:
         """One cohort."""
@@ -54,17 +56,15 @@ class RayCrew:
         self._coming: dict[Any, int] = {}
         """Whether they are back was asked."""
         self._shared: dict[str, list[Any]] = {}
-        self.pids = self._all_ready()
-
-    def _all_ready(self) -> list[int]:
         told = self._ray.get([actor.ready.remote() for actor in self._actors])
-        for version, _ in told:
+        for version, _, _ in told:
             if version != torch.__version__:
                 raise SettingError(
                     f"a worker of the cluster has torch {version} and this process {torch.__version__}: results would"
                     " depend on who computes what; install the same version everywhere"
                 )
-        return [pid for _, pid in told]
+        self.pids = [pid for _, pid, _ in told]
+        self.gpu_memory = min(gpu for _, _, gpu in told)
 
     def share(self, name: str, thing: Any) -> None:
         """In the cluster's object store, once."""
@@ -80,7 +80,7 @@ class RayCrew:
             return None
         chosen = min(able, key=lambda k: self._busy[k])
         shared = {name: self._shared[name] for name in (parcel.space, parcel.data)}
-        reference = self._actors[chosen].compute.remote(parcel, shared)
+        reference: Ticket = self._actors[chosen].compute.remote(parcel, shared)
         self._flying[reference] = chosen
         self._busy[chosen] += 1
         return reference
@@ -111,7 +111,7 @@ class RayCrew:
         """Whether an actor is back; else it is asked again, for a while."""
         actor = self._coming.pop(reference)
         try:
-            _, self.pids[actor] = self._ray.get(reference)
+            _, self.pids[actor], _ = self._ray.get(reference)
             del self._away[actor]
         except self._ray.exceptions.RayActorError:
             if time.monotonic() < self._away[actor] + BACK:
@@ -126,12 +126,17 @@ class RayCrew:
             self._ray.shutdown()
 
 
-def start_crew(address: str | None, workers: int | None) -> RayCrew:
-    """Actors on a cluster, or on one of this machine's own that ends with them."""
+def _imported() -> Any:
     try:
         import ray
     except ImportError:
         raise SettingError("executor.name=ray needs Ray: pip install 'paceline[ray]'") from None
+    return ray
+
+
+def start_crew(address: str | None, workers: int | None) -> RayCrew:
+    """Actors on a cluster, or on one of this machine's own that ends with them."""
+    ray = _imported()
     ours = not ray.is_initialized()
     if ours:
         _join(ray, address, workers)

@@ -58,13 +58,15 @@ class Parcel:
     rates: tuple[float, ...] = ()
     keys: tuple[int, ...] = ()
     extras: tuple[tuple[str, Vectors], ...] = ()
+    width: int = 0
+    """Rows of the largest part of all that are probed in this wave."""
 
 
 Results = tuple[list[Array], list[Any]]
 """A vector and a figure for each visit; of scores there are figures alone."""
 
 
-def train_parcel(act: Act, space: str, data: str, jobs: Sequence[TrainJob]) -> Parcel:
+def train_parcel(act: Act, space: str, data: str, jobs: Sequence[TrainJob], width: int) -> Parcel:
     """Visits that make one cohort."""
     extras = []
     for name in EXTRAS:
@@ -81,6 +83,7 @@ def train_parcel(act: Act, space: str, data: str, jobs: Sequence[TrainJob]) -> P
         tuple(job.lr for job in jobs),
         tuple(job.key for job in jobs),
         tuple(extras),
+        width,
     )
 
 
@@ -98,7 +101,9 @@ def train_jobs(parcel: Parcel, space: Space, x: Tensor, y: Tensor) -> list[Train
     starts = parcel.models.tensors()
     extras = {name: vectors.tensors() for name, vectors in parcel.extras}
     return [
-        TrainJob(space, start, parcel.recipe, rate, shards, k, key, **{name: some[k] for name, some in extras.items()})
+        TrainJob(
+            space, start, parcel.recipe, rate, shards, k, key, **{name: some[k] for name, some in extras.items()}
+        )
         for k, (start, rate, key) in enumerate(zip(starts, parcel.rates, parcel.keys, strict=True))
     ]
 
@@ -112,7 +117,8 @@ def score_jobs(parcel: Parcel, space: Space, x: Tensor, y: Tensor) -> list[EvalJ
 
 def packed(results: Sequence[Trained | Probed | Score]) -> Results:
     """What came out, as arrays."""
-    vectors, figures = [], []
+    vectors: list[Array] = []
+    figures: list[Any] = []
     for result in results:
         if isinstance(result, Score):
             figures.append((result.accuracy, result.loss, result.samples))
@@ -128,5 +134,7 @@ def unpacked(act: Act, results: Results) -> list[Trained] | list[Probed] | list[
     if act == "score":
         return [Score(*figure) for figure in figures]
     # Each with memory of its own: what came may belong to a store that wants it back.
-    pairs = [(torch.from_numpy(v.copy()), torch.from_numpy(np.array(f))) for v, f in zip(vectors, figures, strict=True)]
+    pairs = [
+        (torch.from_numpy(v.copy()), torch.from_numpy(np.array(f))) for v, f in zip(vectors, figures, strict=True)
+    ]
     return [Trained(v, f) for v, f in pairs] if act == "train" else [Probed(v, f) for v, f in pairs]
