@@ -49,7 +49,7 @@ product is free to add in another order for another number of clients, and nothi
 
 *The same bits* on a CPU was measured with torch {torch} and its {vectors} kernels. It rests on what torch and its
 library for matrix products (MKL) do, which they do not promise: on another machine, run the program.
-`tests/contract/test_bits.py` does so for a part of it in every run of the suite, where torch and its kernels are these.
+`tests/contract/test_bits.py` does so for a part of it in every run of the suite, where torch and kernels are these.
 """
 CAUSES = """
 ## Why results depended on company, and what was done

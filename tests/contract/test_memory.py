@@ -1,7 +1,5 @@
 """Under a limit on memory every algorithm has the rows, the weights and the spans that it has without one."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -45,16 +43,14 @@ def test_the_same_results_in_portions(name, tmp_path):
 
 
 def test_a_comparison_in_portions_has_the_results_of_one_without(tmp_path):
-    """But for the last bits of the loss of personal models: its sum is padded to that of whom it is scored with."""
     perform(experiment(FOUR, tmp_path / "usual", seeds=2))
     perform(experiment(FOUR, tmp_path / "tight", [*WORDS, LIMIT], seeds=2))
-    for folder in (path.name for path in (tmp_path / "usual").iterdir() if path.is_dir()):
-        _, tight, *rest = results(tmp_path / "tight" / folder)
-        _, usual, *wanted = results(tmp_path / "usual" / folder)
-        assert rest == wanted
-        for line, other in zip(map(json.loads, tight.splitlines()), map(json.loads, usual.splitlines()), strict=True):
-            assert line.pop("loss") == pytest.approx(other.pop("loss"), rel=1e-6)
-            assert line == other
+    folders = [path.name for path in (tmp_path / "usual").iterdir() if path.is_dir()]
+    assert len(folders) == 2 * len(FOUR)
+    for folder in folders:
+        _, *tight = results(tmp_path / "tight" / folder)
+        _, *usual = results(tmp_path / "usual" / folder)
+        assert tight == usual
 
 
 @pytest.mark.parametrize("name", ["fedavg", "da-dpfl", "mifa"])
