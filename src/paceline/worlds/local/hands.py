@@ -107,7 +107,7 @@ class WorkerHands:
 
     async def carry(self, act: Act, models: Sequence[Model]) -> Carried:
         """As bytes: from a server or a device, to a server or a device."""
-        blobs = await self._taken(act, models) if act.site >= 0 else self._written(models)
+        blobs = await self._taken(act, models) if act.site >= 0 else self.written(models)
         size = float(sum(map(len, blobs)))
         kept: tuple[tuple[int, int], ...] = ()
         if act.target >= 0:
@@ -119,9 +119,14 @@ class WorkerHands:
             came.figure = model.figure
         return Carried(arrived, size, kept)
 
-    def _written(self, models: Sequence[Model]) -> list[bytes]:
+    def written(self, models: Sequence[Model]) -> list[bytes]:
+        """What a server sends."""
         contexts = [None if model.wire is None else model.wire.context for model in models]
         return [self._writer.write(model, codec_of(model), one) for model, one in zip(models, contexts, strict=True)]
+
+    def compute(self, model: Model) -> None:
+        """Have the value of what a server holds."""
+        self._writer.value(model)
 
     async def _taken(self, act: Act, models: Sequence[Model]) -> Sequence[bytes]:
         """A device writes what it sends."""

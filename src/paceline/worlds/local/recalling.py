@@ -1,7 +1,7 @@
 """Hands that remember: what was done before the run was cut off is not done again, and then they go on.
 
-Devices still hold what they held, and servers' models are computed again from what came to them, when they are
-needed. So nothing is repeated but acts that had not come to an end.
+Devices still hold what they held, and servers' models are computed again from what came to them. So nobody trains
+again, and nothing is sent again but in acts that had not come to an end.
 """
 
 from __future__ import annotations
@@ -69,15 +69,20 @@ class RecallingHands:
             return await self._hands.carry(act, models)
         if act.site >= 0:
             self._hands.sent_results(act, models).keep()
+        else:  # as it did then: else what servers make would grow into one long sum of all that ever came
+            self._hands.written(models)
         arrived = self._hands.to_arrive(act, models) if act.target >= 0 else self._read(entry, models)
         for model, came in zip(models, arrived, strict=True):
             came.figure = model.figure
         return Carried(arrived, entry.bytes, entry.kept)
 
     async def work(self, act: Act, model: Model) -> Model:
-        """Computed when it is needed."""
+        """Computed from what came."""
         entry = await self._recalled(act)
-        return await self._hands.work(act, model) if entry is None else model
+        if entry is None:
+            return await self._hands.work(act, model)
+        self._hands.compute(model)
+        return model
 
     def bring(self, models: Sequence[Model]) -> None:
         """What was seen before is not looked at again."""
