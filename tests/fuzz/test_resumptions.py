@@ -87,6 +87,20 @@ def test_other_values_in_the_manifest(cut, tmp_path):
     go()
 
 
+@pytest.mark.parametrize("group", ["until", "options", "keeping"])
+def test_what_else_a_manifest_says_is_checked(cut, tmp_path, group):
+    """Each word with values of all kinds: it goes on, or an error names what is wrong."""
+    directory, _ = cut
+    shutil.copytree(directory, tmp_path / "again")
+    manifest = json.loads((directory / "paceline.json").read_text())
+    for name in [*manifest[group], "another"]:
+        for value in (None, True, -1, 0.5, [], {}, "", "x", 1e400):
+            changed = manifest | {group: manifest[group] | {name: value}}
+            (tmp_path / "again" / "paceline.json").write_text(json.dumps(changed))
+            with contextlib.suppress(PacelineError):
+                read_resumption(tmp_path / "again", accept=["all"])
+
+
 @pytest.mark.parametrize("folder", ["..", "/tmp/elsewhere", "a/../../b"])
 def test_a_manifest_leads_nowhere_else(cut, tmp_path, folder):
     directory, _ = cut

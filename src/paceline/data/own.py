@@ -119,7 +119,13 @@ def _samples(x: NDArray[Any], where: str) -> NDArray[Any]:
             f"{where}: samples are {x.dtype} of shape {x.shape}; wanted numbers of shape (n, features), or images of"
             " shape (n, channels, height, width)"
         )
-    return np.ascontiguousarray(x, np.float32)
+    return _single(x)
+
+
+def _single(x: Any) -> NDArray[np.float32]:
+    """In single precision; what is too large for it becomes infinite, and is refused as that where it is used."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(x, np.float32)
 
 
 def _numbered(name: str, *parts: NDArray[Any]) -> tuple[int, list[NDArray[np.int64]]]:
@@ -162,7 +168,7 @@ def _read_csv(path: Path) -> Dataset:
     which = header.index("label") if "label" in header else len(header) - 1
     if len(header) < 2 or len(rows) < TEST_EVERY:
         raise DataError(f"{path} has {len(header)} columns and {len(rows)} rows; wanted some features and a label")
-    x = np.array([_features(path, number, row, header, which) for number, row in enumerate(rows, 2)], np.float32)
+    x = _single([_features(path, number, row, header, which) for number, row in enumerate(rows, 2)])
     y = _labels(path, [row[which].strip() for row in rows])
     test = np.arange(len(rows)) % TEST_EVERY == TEST_EVERY - 1
     return dataset_from(((x[~test], y[~test]), (x[test], y[test])), str(path))

@@ -201,6 +201,11 @@ class Keeper:
                 " changed since"
             )
         models, promises = wanted(runs)
+        if len(promises) != len(stop.results):
+            raise DataError(
+                f"the schedule takes another course than before: at stop {self._stop} it had to learn"
+                f" {len(stop.results)} things, and now {len(promises)}; something that decides it has changed since"
+            )
         pretend(models, promises, stop.results)
         return repeat_effects(runs, stop)
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paceline.bounds import bounded
+from paceline.config import apply
 from paceline.errors import DataError
 from paceline.ledger.directory import EXPERIMENT, write_json
 from paceline.reading import parse_object, read_text
@@ -18,6 +20,18 @@ from paceline.runs.settings import Settings, settings_from
 from paceline.runs.until import Until
 
 FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a command says of all its runs besides their settings."""
+
+    dry: bool = False
+    keep_spans: bool = True
+    check_places: bool = False
+    keep_models: bool = False
+    workers: int | None = bounded(None, least=1, most=100_000)
+    """Processes of this machine, with ``--world local``."""
 
 
 @dataclass(kw_only=True)
@@ -51,12 +65,19 @@ class Manifest:
 
     def limits(self) -> Until:
         """When runs stop early."""
-        return Until(**self.until)
+        return apply(Until(), self.until, f"{EXPERIMENT}: until.")
+
+    def said(self) -> Options:
+        """What else the command said."""
+        return apply(Options(), self.options, f"{EXPERIMENT}: options.")
 
     def keeps(self) -> Keeping:
         """How often values are kept."""
-        every = self.keeping.get("every")
-        return Keeping(**{**self.keeping, "every": math.inf if every is None else every})
+        words = {name: number for name, number in self.keeping.items() if number is not None}
+        kept = apply(Keeping(every=math.inf), words, f"{EXPERIMENT}: keeping.")
+        if not (kept.every >= 0 and 0 <= kept.budget < math.inf):
+            raise DataError(f"{EXPERIMENT}: keeping is {self.keeping}; wanted seconds and bytes of 0 or more")
+        return kept
 
 
 def read_manifest(directory: Path) -> Manifest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from paceline.errors import SettingError
@@ -19,7 +19,7 @@ from paceline.runs.experiment import Experiment
 from paceline.runs.keeper import Keeper, Kept
 from paceline.runs.local import make_local_run
 from paceline.runs.making import make_run
-from paceline.runs.manifest import Manifest, read_manifest
+from paceline.runs.manifest import Manifest, Options, read_manifest
 from paceline.runs.observations import Observations
 from paceline.runs.recorder import Row
 from paceline.runs.replay import ALONE
@@ -149,7 +149,7 @@ def read_resumption(directory: Path, *, trust: bool = False, accept: Sequence[st
         until=manifest.limits(),
         out=directory,
         keeping=manifest.keeps(),
-        **manifest.options,
+        **asdict(manifest.said()),
     )
     return Resumption(experiment=experiment, manifest=manifest, accepted=tuple(accept))
 
@@ -164,10 +164,7 @@ def _manifest(experiment: Experiment, out: Path, runs: Sequence[Run]) -> Manifes
         folders=[str((run.directory or out).relative_to(out)) for run in runs],
         settings=[run.recorder.described for run in runs],
         until=asdict(experiment.until),
-        options={
-            name: getattr(experiment, name)
-            for name in ("dry", "keep_spans", "check_places", "keep_models", "workers")
-        },
+        options={each.name: getattr(experiment, each.name) for each in fields(Options)},
         keeping=experiment.keeping.plain(),
     )
 
