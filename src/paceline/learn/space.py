@@ -43,6 +43,8 @@ class Space:
     """The template: its layers are used, its own parameter values never are (see ``initial``)."""
     slots: tuple[Slot, ...] = field(init=False)
     size: int = field(init=False)
+    nbytes: float = field(init=False)
+    """Bytes of one dense model on the wire: 4 per parameter, whatever precision the simulation computes in."""
     derived: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
     """What trainers have made of it, by name: made once a process, for all experiments with this architecture."""
 
@@ -56,11 +58,7 @@ class Space:
         object.__setattr__(self, "module", template)
         object.__setattr__(self, "slots", tuple(slots))
         object.__setattr__(self, "size", at)
-
-    @property
-    def nbytes(self) -> float:
-        """Bytes of one dense model on the wire: 4 per parameter, whatever precision the simulation computes in."""
-        return 4.0 * self.size
+        object.__setattr__(self, "nbytes", 4.0 * at)
 
     @cached_property
     def flops(self) -> float:

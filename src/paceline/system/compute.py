@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -55,7 +56,7 @@ class Jitter:
 class LawTimes:
     """Mean times t_n drawn from a law, one draw a device, whatever the work (PSFL's experiments)."""
 
-    __slots__ = ("_jitter", "_key", "_watts", "law")
+    __slots__ = ("_jitter", "_key", "_means", "_watts", "law")
 
     def __init__(
         self,
@@ -69,17 +70,25 @@ class LawTimes:
         self.law = parse_law(law) if isinstance(law, str) else law
         above_zero(self.law.mean, "the mean of the law of fleet.times", LONGEST)
         self._key = address(seed, "system", "mean time")
+        self._means = array("d")
+        """By device, so that not every visit draws it anew; nan where it was not asked for yet."""
         self._jitter = Jitter(address(seed, "system", "jitter"), jitter, floor)
         self._watts = power(watts, "watts")
 
     def cost(self, device: int, visit: int, flops: float) -> Cost:
         """The cost of this device's training number ``visit``; the FLOP count is not looked at."""
-        seconds = self.law.draw(self._key, device) * self._jitter.factor(device, visit)
+        seconds = self.mean_seconds(device, flops) * self._jitter.factor(device, visit)
         return Cost(seconds, seconds * self._watts)
 
     def mean_seconds(self, device: int, flops: float) -> float:
         """The device's mean time t_n, as it was drawn."""
-        return self.law.draw(self._key, device)
+        means = self._means
+        if device >= len(means):
+            means.extend([math.nan] * (device + 1 + device // 2 - len(means)))
+        mean = means[device]
+        if math.isnan(mean):
+            mean = means[device] = self.law.draw(self._key, device)
+        return mean
 
 
 class FlopTimes:
