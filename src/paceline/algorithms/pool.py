@@ -111,7 +111,7 @@ class RestingClients:
     def _reject(self) -> int | None:
         online, busy, away = self._world.presence.online, self._busy, set[int]()
         for tried in range(1, self.TRIES + 1):
-            client = self._draw()
+            client = self._drawn.pop() if self._drawn else self._draw()
             if client in busy or client in away:
                 continue
             if online(client):

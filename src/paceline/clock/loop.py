@@ -92,12 +92,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(outer)
 
     def _advance(self, main: asyncio.Task[Any]) -> bool:
-        timers, pop_timer = self._timers, heapq.heappop
+        timers, pop_timer, done = self._timers, heapq.heappop, main.done
         while True:
             self._run_ready()
             if self._failure is not None:
                 raise self._failure
-            if main.done():
+            if done():
                 return True
             if self._holds:
                 return False

@@ -57,8 +57,7 @@ WIDTH = len(SCHEMA)
 TRANSFER = len(KINDS)
 """The kind of a transfer while it is one booking, whose FLOPs are the receiver's lane and whose peer is the target;
 when it leaves memory it becomes two rows."""
-Packed = bytes
-_bytes_of = struct.Struct(f"{WIDTH}d").pack
+_packed = struct.Struct(f"{WIDTH}d").pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,9 @@ class Ledger:
         self.flops += flops
         self.joules += joules
         self.busy_seconds += end - start
-        self._add(_bytes_of(site, 0, 0, start, end, round, 0.0, flops, joules, NO_SITE))
+        self.rows.frombytes(_packed(site, 0, 0, start, end, round, 0.0, flops, joules, NO_SITE))
+        if len(self.rows) >= CHUNK * WIDTH:
+            self._flush()
 
     def transfer(
         self,
@@ -144,15 +145,19 @@ class Ledger:
         """Book a transfer, with one span at each end; the energy of both ends is booked at the source."""
         self.bytes += size
         self.joules += joules
-        self.busy_seconds += (end - start) * ((source >= 0) + (target >= 0))
-        self._add(_bytes_of(source, TRANSFER, lanes[0], start, end, round, size, lanes[1], joules, target))
+        if end > start:
+            self.busy_seconds += (end - start) * ((source >= 0) + (target >= 0))
+        lane, other = lanes
+        self.rows.frombytes(_packed(source, TRANSFER, lane, start, end, round, size, other, joules, target))
+        if len(self.rows) >= CHUNK * WIDTH:
+            self._flush()
 
     def work(self, site: int, start: float, end: float, round: int, flops: float, joules: float) -> None:
         """Book a job that a server did, or a client besides training."""
         self.flops += flops
         self.joules += joules
         self.busy_seconds += (end - start) * (site >= 0)
-        self._add(_bytes_of(site, 3, 0, start, end, round, 0.0, flops, joules, NO_SITE))
+        self._add(site, 3, 0, start, end, round, 0.0, flops, joules, NO_SITE)
 
     def wait(self, site: int, start: float, end: float, round: int, cause: int) -> None:
         """Book that a site took part and could do nothing, because ``cause`` was not ready."""
@@ -161,7 +166,7 @@ class Ledger:
         if site >= 0:
             self.wait_seconds += end - start
             self._caused[cause] = self._caused.get(cause, 0.0) + (end - start)
-        self._add(_bytes_of(site, 4, 0, start, end, round, 0.0, 0.0, 0.0, cause))
+        self._add(site, 4, 0, start, end, round, 0.0, 0.0, 0.0, cause)
 
     def blame(self, most: int = 5) -> list[tuple[int, float]]:
         """Who kept clients waiting, and for how many seconds in all; the worst first."""
@@ -199,9 +204,10 @@ class Ledger:
 
     # -- columns ----------------------------------------------------------------------------------------------
 
-    def _add(self, booking: Packed) -> None:
-        # Packed and appended as bytes: an array that is extended by a tuple takes each number by itself.
-        self.rows.frombytes(booking)
+    def _add(self, *booking: float) -> None:
+        """One more booking; ``train`` and ``transfer``, the most frequent, do it themselves."""
+        # As bytes: an array that is extended by a tuple takes each number by itself.
+        self.rows.frombytes(_packed(*booking))
         if len(self.rows) >= CHUNK * WIDTH:
             self._flush()
 

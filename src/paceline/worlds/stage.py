@@ -141,8 +141,7 @@ class Stage:
         """Move a model over the links of both ends."""
         begin = self.loop.now
         if self.at_once:
-            self.ledger.transfer(source, target, begin, begin, self.round, model.nbytes, 0.0)
-            self._note_both(source, target, begin)
+            self._pass_at_once(source, target, begin, model.nbytes)
             return model
         try:
             return (await self.machines.carry((model,), source, target, self.round, waits=waits))[0]
@@ -155,14 +154,20 @@ class Stage:
         """Several models as one message."""
         begin = self.loop.now
         if self.at_once:
-            size = sum([model.nbytes for model in models])
-            self.ledger.transfer(source, target, begin, begin, self.round, size, 0.0)
-            self._note_both(source, target, begin)
+            self._pass_at_once(source, target, begin, sum([model.nbytes for model in models]))
             return models
         try:
             return await self.machines.carry(models, source, target, self.round, waits=waits)
         finally:
             self._note_both(source, target, begin)
+
+    def _pass_at_once(self, source: int, target: int, now: float, size: float) -> None:
+        """Book and note a message; with few calls, for there are millions."""
+        round, log = ROUND.get(), BRANCH.get()
+        self.ledger.transfer(source, target, now, now, self.progress if round is None else round, size, 0.0)
+        if log is not None:
+            log.append((source, now, now))
+            log.append((target, now, now))
 
     def _note_both(self, source: int, target: int, begin: float) -> None:
         """Also where it had to wait: what is booked there is not a barrier's wait, and being away is none."""

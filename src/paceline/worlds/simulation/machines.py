@@ -54,6 +54,7 @@ class SimulatedMachines:
         self.failing = fleet.failures.server
         self.shares_links = fleet.network is not None and fleet.network.sharing is not None
         self.seconds = fleet.compute.mean_seconds
+        self._cost = fleet.compute.cost
         self.diary = Diary(ledger, None if self.presence.steady else self.presence.away)
         self._learner = learner
         self._ledger = ledger
@@ -71,10 +72,10 @@ class SimulatedMachines:
                 await self._ready(client)
             start, visit = loop.now, self._visits.get(client, 0)
             self._visits[client] = visit + 1
-            seconds, joules = self.fleet.compute.cost(client, visit, task.flops)
             flops = task.flops
+            seconds, joules = self._cost(client, visit, flops)
             if task.gradient_share:
-                more = self.fleet.compute.cost(client, visit, task.gradient_flops)
+                more = self._cost(client, visit, task.gradient_flops)
                 seconds += more.seconds * task.gradient_share
                 joules += more.joules * task.gradient_share
                 flops = task.all_flops
