@@ -21,6 +21,8 @@ MANY = 100
 """Transfers that are worth columns; a group that has shrunk to a quarter of it becomes objects again."""
 HOPS = 30
 """Steps from port to port after which a crowd is taken to have fallen apart; whoever looks closer finds out."""
+STEPS = 4
+"""Levels of a division after which transfers are sorted by their ports, for there will be many more."""
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
@@ -170,7 +172,7 @@ class _Filling:
         self._ports, self._passing = ports, passing
         self._left, self._number = capacity.copy(), number
         self._open = np.ones(len(own), bool)
-        self._through, self._starts = _by_port(ports, len(capacity))
+        self._steps = 0
         slow = np.argsort(own, kind="stable")
         limits, at, unfixed, live = own[slow], 0, len(own), np.flatnonzero(number)
         while unfixed:
@@ -188,7 +190,17 @@ class _Filling:
             live = live[self._number[live] > 0]
 
     def _through_any(self, ports: Indices) -> Indices:
-        """Those without a rate that pass any of these ports, each once."""
+        """Those without a rate that pass any of these ports, each once.
+
+        As a rule there are one or two levels, and to look at all transfers is cheaper than to sort them by ports.
+        """
+        self._steps += 1
+        if self._steps < STEPS:
+            full = np.zeros(len(self._left), bool)
+            full[ports] = True
+            return np.flatnonzero(full[self._ports].any(axis=1) & self._open)
+        if self._steps == STEPS:
+            self._through, self._starts = _by_port(self._ports, len(self._left))
         spans = [self._through[self._starts[port] : self._starts[port + 1]] for port in ports.tolist()]
         if len(spans) == 1:
             return spans[0][self._open[spans[0]]]

@@ -34,6 +34,7 @@ class Flows:
         self._network = network
         self._sharing = network.sharing or Sharing()
         self._places: dict[Port, Place] = {}
+        self._capacities: dict[Port, float] = {}
         self._serial = 0
         self._events: list[tuple[float, int, Flow | Group]] = []
         self._alarm = math.inf
@@ -93,8 +94,8 @@ class Flows:
     def _enter(self, flow: Flow, key: Port, rate: Rate | None) -> None:
         place = self._places.get(key)
         if place is None:
-            place = Place(key, self._network.capacity(key) if rate is None else math.nan, rate)
-            place.watts = self._network.watts(key)
+            place = Place(key, self._capacity(key) if rate is None else math.nan, rate)
+            place.watts = self._network.watts(key) if rate is not None else 0.0
         if rate is not None:
             flow.link = place
         elif key == flow.route.cell:
@@ -104,6 +105,13 @@ class Flows:
         self._places[key] = place
         place.flows[flow] = None
         flow.places.append(place)
+
+    def _capacity(self, key: Port) -> float:
+        """Of a port that transfers enter again and again: it may have been drawn from a law."""
+        found = self._capacities.get(key)
+        if found is None:
+            found = self._capacities[key] = self._network.capacity(key)
+        return found
 
     def _close(self, flow: Flow) -> None:
         """It occupies nothing any more."""
