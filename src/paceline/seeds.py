@@ -78,7 +78,7 @@ def uniform_array(key: int | NDArray[np.uint64], part: NDArray[np.integer]) -> N
 
 def normal(key: int, *parts: int) -> float:
     """A standard normal draw at this address."""
-    return _inverse_normal(uniform(key, *parts))
+    return _inverse_normal(((mix(key, *parts) >> 12) + 0.5) * 2.0**-52)  # of ``uniform``, without another call
 
 
 def exponential(key: int, *parts: int) -> float:

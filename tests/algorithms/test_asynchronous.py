@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import paceline
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff, weight
 from paceline.algorithms.pool import RestingClients
@@ -152,3 +153,12 @@ def test_a_pool_draws_as_if_it_asked_everybody_every_time_and_asks_nobody_twice(
         if turn % 3 == 2 and busy:
             idle.put_back(gone := min(busy))
             busy.discard(gone)
+
+
+def test_a_pool_with_a_place_for_everybody_has_everybody_at_work_all_the_time():
+    """Each visit takes 1 s: at every second all four finish, and nobody is drawn twice at a time."""
+    full = FedBuff(rounds=5, concurrency=4, buffer=4)
+    timeline = paceline.dry(full, {"times": "constant:1", "jitter": 0}, clients=4)
+    assert timeline.times == [1.0, 2.0, 3.0, 4.0, 5.0]
+    trained = [row for row in timeline.spans().to_pylist() if row["kind"] == "train"]
+    assert sorted((row["start"], row["site"]) for row in trained) == [(t, k) for t in range(5) for k in range(4)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from paceline.algorithms.aggregate import Aggregation
@@ -23,6 +24,7 @@ from paceline.algorithms.base import (
     deserted,
     require,
 )
+from paceline.algorithms.mailbox import Mailbox
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import NO_SITE
@@ -126,11 +128,12 @@ class Buffer:
         self.clock = 0
         """Uploads aggregated so far."""
         self.pending: list[Upload] = []
-        self.finished: asyncio.Queue[tuple[Model, int] | None] = asyncio.Queue()
+        self.finished: Mailbox[tuple[Model, int] | None] = Mailbox()
         """Models with the number of their uploads; None when nothing can come any more."""
         self._unaggregated: set[int] = set()
         self._held: dict[int, asyncio.Event] = {}
-        self._arrival = asyncio.Event()
+        self._arrival: asyncio.Future[None] | None = None
+        """What the aggregator awaits while nothing is pending."""
 
     def accepts(self, device: int) -> bool:
         """Whether the device's previous upload has been aggregated."""
@@ -140,9 +143,10 @@ class Buffer:
         """Wait until the device's previous upload has been aggregated."""
         await self._held.setdefault(device, asyncio.Event()).wait()
 
-    async def arrival(self) -> None:
-        """Wait until some upload is pending."""
-        await self._arrival.wait()
+    def arrival(self) -> asyncio.Future[None]:
+        """Done as soon as some upload is pending, which none is now."""
+        self._arrival = asyncio.get_running_loop().create_future()
+        return self._arrival
 
     def leave(self) -> None:
         """A device is gone for good."""
@@ -151,19 +155,20 @@ class Buffer:
 
     def _end_if_over(self) -> None:
         if not self._devices and not self._unaggregated:
-            self.finished.put_nowait(None)
+            self.finished.put(None)
 
     def put(self, upload: Upload) -> None:
         """An upload joins the pending ones; at most one of each device is not aggregated yet (NI-6)."""
         assert upload.device not in self._unaggregated
         self._unaggregated.add(upload.device)
         self.pending.append(upload)
-        self._arrival.set()
+        if self._arrival is not None:
+            self._arrival.set_result(None)
+            self._arrival = None
 
     def take(self) -> list[Upload]:
         """Take all uploads that are pending."""
         taken, self.pending = self.pending, []
-        self._arrival.clear()
         return taken
 
     def publish(self, model: Model, uploads: list[Upload]) -> None:
@@ -174,12 +179,21 @@ class Buffer:
             self._unaggregated.discard(upload.device)
             if (held := self._held.pop(upload.device, None)) is not None:
                 held.set()
-        self.finished.put_nowait((model, len(uploads)))
+        self.finished.put((model, len(uploads)))
         self._end_if_over()
 
 
 def staleness_weight(text: str, steps: int) -> float:
     """The weight of an update that is so many aggregated uploads late."""
+    word, value = _staleness(text)
+    if word == "polynomial":
+        return float((1.0 + steps) ** -value)
+    return value if word == "constant" and steps > 0 else 1.0
+
+
+@lru_cache
+def _staleness(text: str) -> tuple[str, float]:
+    """The word and the number of a rule for late updates; read once, not for every update."""
     word, _, number = text.partition(":")
     try:
         value = float(number) if number else 1.0
@@ -189,6 +203,4 @@ def staleness_weight(text: str, steps: int) -> float:
         word in STALENESS and value >= 0 and (word == "none") == (not number),
         f"staleness is {text!r}; wanted none, polynomial:A or constant:C with a number of 0 or more",
     )
-    if word == "polynomial":
-        return float((1.0 + steps) ** -value)
-    return value if word == "constant" and steps > 0 else 1.0
+    return word, value

@@ -37,7 +37,7 @@ class FedBuff:
         """The server: take K updates, move by their mean, each weighted by its staleness."""
         server = start_pool(world, self.concurrency, self.local, self.rounds)
         for _ in range(self.rounds):
-            updates = [await server.inbox.get() for _ in range(self.buffer)]
+            updates = await server.inbox.take(self.buffer)
             staleness = [server.version - update.version for update in updates]
             for late in staleness:
                 world.log.count("staleness", late)

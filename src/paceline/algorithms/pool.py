@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from paceline.algorithms.base import Dropped, Model, World, comes, deserted, require, visit
+from paceline.algorithms.mailbox import Mailbox
 from paceline.learn.recipe import LocalSGD
+
+BATCH = 256
+"""Clients that are drawn at once."""
 
 
 class Update(NamedTuple):
@@ -23,7 +27,7 @@ class PoolServer:
     """The server of a pool: the current model, how often it has changed, and what has arrived since."""
 
     model: Model
-    inbox: asyncio.Queue[Update]
+    inbox: Mailbox[Update]
     version: int = 0
 
     def replace(self, model: Model) -> None:
@@ -46,7 +50,7 @@ def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> 
     >>> paceline.dry(Latest(), {"times": "constant:3", "jitter": 0}, clients=5).times
     [3.0, 3.0, 6.0, 6.0]
     """
-    server = PoolServer(world.initial_model(), asyncio.Queue())
+    server = PoolServer(world.initial_model(), Mailbox())
     resting = RestingClients(world, concurrency)
     for _ in range(concurrency):
         world.spawn(_keep_working(world, server, resting, local, rounds))
@@ -72,39 +76,68 @@ async def _keep_working(
             resting.put_back(client, for_good=dropped.gone)
             continue
         resting.put_back(client)
-        server.inbox.put_nowait(Update(trained, start, version))
+        server.inbox.put(Update(trained, start, version))
         del trained  # the server has it, and nobody else holds it while the next client is at work
         await world.settled()  # the next client starts from what the server makes of this
 
 
 class RestingClients:
-    """Draws clients uniformly among those that are online and not at work, by rejection."""
+    """Draws clients uniformly among those that are online and not at work.
+
+    By rejection, which costs the same however many clients there are, while at most half of them can be at work. In a
+    pool with more places hardly anybody would be found so: then a list of those at rest is kept to draw from.
+    """
 
     TRIES = 200
 
     def __init__(self, world: World, places: int) -> None:
         self._world = world
         self._size = len(world.clients)
-        self._draw = world.stream("idle clients").integers  # an address: another word would draw other clients
+        self._rng = world.stream("idle clients")  # an address: another word would draw other clients
+        self._drawn: list[int] = []
         self._busy: set[int] = set()
+        self._idle = [*world.clients] if 2 * places > self._size else None
+        """Those not at work, in any order, where they are too few to be found by rejection."""
         self._line = asyncio.Lock()
         self.places = places
         """How many of the pool's places are still served."""
 
     def take(self) -> int | None:
         """A client that is now at work; None if none is found in many tries."""
-        online, away = self._world.presence.online, set[int]()
+        client = self._reject() if self._idle is None else self._pick(self._idle)
+        if client is not None:
+            self._busy.add(client)
+        return client
+
+    def _reject(self) -> int | None:
+        online, busy, away = self._world.presence.online, self._busy, set[int]()
         for tried in range(1, self.TRIES + 1):
-            client = int(self._draw(self._size))
-            if client in self._busy or client in away:
+            client = self._drawn.pop() if self._drawn else self._draw()
+            if client in busy or client in away:
                 continue
             if online(client):
-                self._busy.add(client)
                 return client
             away.add(client)
-            if len(away) + len(self._busy) == self._size:  # nobody is left to be asked: the rest is drawn in vain
-                self._draw(self._size, size=self.TRIES - tried)
+            if len(away) + len(busy) == self._size:  # nobody is left to be asked: the rest is drawn in vain
+                for _ in range(self.TRIES - tried):
+                    self._draw()
                 return None
+        return None
+
+    def _draw(self) -> int:
+        """Any client. Many are drawn at once, which are the same as one by one."""
+        if not self._drawn:
+            self._drawn = self._rng.integers(self._size, size=BATCH).tolist()[::-1]
+        return self._drawn.pop()
+
+    def _pick(self, idle: list[int]) -> int | None:
+        """Without replacement: who was drawn and is away goes to the end of the list and is not drawn again."""
+        for left in range(len(idle), max(0, len(idle) - self.TRIES), -1):
+            place = int(self._rng.integers(left))
+            idle[place], idle[left - 1] = idle[left - 1], idle[place]
+            if self._world.presence.online(idle[left - 1]):
+                idle[left - 1], idle[-1] = idle[-1], idle[left - 1]
+                return idle.pop()
         return None
 
     async def next(self) -> int | None:
@@ -121,13 +154,17 @@ class RestingClients:
                     return None
 
     async def _somebody_comes(self) -> bool:
-        resting = [client for client in self._world.clients if client not in self._busy]
+        everybody = self._world.clients if self._idle is None else self._idle
+        resting = [client for client in everybody if client not in self._busy]
         return await comes(self._world, resting) and bool(resting)
 
     def put_back(self, client: int, for_good: bool = False) -> None:
         """Say that a client has finished its work and may be drawn again, unless it left for good."""
-        if not for_good:
-            self._busy.discard(client)
+        if for_good:
+            return
+        self._busy.discard(client)
+        if self._idle is not None:
+            self._idle.append(client)
 
 
 def check_pool(concurrency: int, clients: int) -> None:

@@ -63,6 +63,9 @@ class Turn:
         """
         near, before = self.near[client], self.prior(world, client)
         others = {j: swarm.peers[j] for j in near if j not in before}
+        if not self.cap:  # nobody is waited for
+            heard = await swarm.hear(world, others, client)
+            return [heard[j] for j in near if j in heard]
         old, fresh = await asyncio.gather(
             swarm.hear(world, others, client), self.hear_first(world, swarm, client, before)
         )

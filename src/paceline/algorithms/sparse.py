@@ -15,6 +15,7 @@ from torch import Tensor
 
 from paceline.algorithms.base import Model, Reading, World, apply, packed, those, unless_dropped
 from paceline.learn.codecs import Codec, Dense, Masked, mask_codec
+from paceline.learn.graph import Ghost
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import layer_counts, maskable, masked_mean, sparse_flops, wire_bytes
 from paceline.learn.sparsity.erk import masks_like
@@ -24,9 +25,9 @@ Accounting = Literal["full", "weights"]
 Spread = Literal["erk", "uniform"]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Peer:
-    """One client's sparse model."""
+    """One client's sparse model. (Not frozen, though nobody changes one: ten are made a visit, which takes time.)"""
 
     weights: Model
     mask: Model
@@ -44,13 +45,12 @@ class Peer:
 
 
 class Wires(NamedTuple):
-    """How a sparse model and its mask are sent; the mask of a dense one is not. Charges where they are counted
-    otherwise."""
+    """How a sparse model and its mask are sent, and the bytes that are charged; a dense one's mask is not sent."""
 
     values: Codec
     mask: Codec | None
-    charge: float | None
-    mask_charge: float | None
+    charge: float
+    mask_charge: float
 
 
 class Swarm:
@@ -72,6 +72,8 @@ class Swarm:
         self._accounting = accounting
         self._known: dict[tuple[int, int], tuple[int, Model]] = {}
         """By source and target: which support of the source the target has, and that support."""
+        self._ghosts: dict[int, tuple[Peer, list[Model]]] = {}
+        """By source, in a dry run: what it was last, and what it sends to all who do not know its mask."""
         self._flops: dict[tuple[int, ...], float] = {}
         self._always = self.space.size - sum(slot.stop - slot.start for slot in self.slots)
         """Weights that no mask concerns."""
@@ -108,11 +110,13 @@ class Swarm:
             row, dense = torch.tensor([counts]), self.sparsity(counts) == 0
             own = self._accounting == "weights"  # DA-DPFL's own count: as if all could be masked, and no mask
             charge = float(wire_bytes(self.space, row, self.slots, changed=False, accounting="weights")[0])
+            values: Codec = Dense() if dense else Masked(self._always + sum(counts))
+            mask = None if dense else mask_codec(self.space, sum(counts), self.slots)
             self._wires[counts] = Wires(
-                Dense() if dense else Masked(self._always + sum(counts)),
-                None if dense else mask_codec(self.space, sum(counts), self.slots),
-                charge if own else None,
-                0.0 if own else None,
+                values,
+                mask,
+                charge if own else float(values.size(self.space)),
+                0.0 if own or mask is None else float(mask.size(self.space)),
             )
         return self._wires[counts]
 
@@ -129,6 +133,15 @@ class Swarm:
             return [sent]
         return [packed(support, wires.mask, charge=wires.mask_charge), sent]
 
+    def _parcel_of(self, source: int, peer: Peer, known: Model | None) -> list[Model]:
+        """What a peer sends. Ghosts weigh the same for everybody, so one parcel does for all who know no mask."""
+        if known is not None or not isinstance(peer.weights, Ghost):
+            return self.parcel(peer.weights, peer.support, peer.counts, known)
+        last = self._ghosts.get(source)
+        if last is None or last[0] is not peer:
+            last = self._ghosts[source] = peer, self.parcel(peer.weights, peer.support, peer.counts, None)
+        return last[1]
+
     # -- averaging ---------------------------------------------------------------------------------------------------
 
     async def known(self, world: World, peer: Peer) -> Peer:
@@ -139,17 +152,18 @@ class Swarm:
 
     async def fetch(self, world: World, peer: Peer, source: int, target: int) -> Peer:
         """A neighbour's model, and its mask unless it is known."""
-        peer = await self.known(world, peer)
+        if peer.reading is not None:
+            peer = await self.known(world, peer)
         version, support = self._known.get((source, target), (-1, None))
         known = support if version == peer.version else None
-        sent = self.parcel(peer.weights, peer.support, peer.counts, known)
+        sent = self._parcel_of(source, peer, known)
         # Whatever else it waits for meanwhile: standing in line for a link is waiting for its owner.
         *masks, weights = await world.wait(target, world.send_all(sent, source, target, waits=False), source)
         known = masks[0] if masks else known
         if known is None:  # it is dense: the first mask is everybody's, all ones, and never moves
             known = peer.support
         self._known[source, target] = peer.version, known
-        return replace(peer, weights=weights, support=known)
+        return Peer(weights, peer.mask, known, peer.counts, peer.version, peer.moved)
 
     async def hear(self, world: World, others: Mapping[int, Peer], client: int) -> dict[int, Peer]:
         """Fetch from several: the nearest number after one's own comes first, as in ``gossip``.

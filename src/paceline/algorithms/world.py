@@ -213,7 +213,7 @@ class World(Protocol):
         """Start something that runs on by itself until the run ends; if it fails, the run fails."""
         ...
 
-    async def settled(self) -> None:
+    def settled(self) -> Awaitable[None]:
         """Go on when all else that happens at this instant has happened: a server acts before devices restart."""
         ...
 

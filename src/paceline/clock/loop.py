@@ -36,6 +36,8 @@ from paceline.errors import Deadlock
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Timer = tuple[float, int, "asyncio.Future[None] | asyncio.TimerHandle"]
+Step = tuple[Context | None, Callable[..., object], tuple[Any, ...]]
+"""What is ready to run, and in which context; None where it sees to that itself."""
 
 
 class Source(Protocol):
@@ -56,9 +58,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, source: Source | None = None) -> None:
         self._source = source
-        self._now = 0.0
+        self.now = 0.0
+        """The virtual time in seconds, which only the loop sets: ``time()`` for whoever asks millions of times."""
         self._serial = 0
-        self._ready: deque[asyncio.Handle] = deque()
+        self._ready: deque[Step] = deque()
         self._timers: list[Timer] = []
         self._late: deque[asyncio.Future[None]] = deque()
         self._holds: set[asyncio.Future[Any]] = set()
@@ -89,29 +92,48 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(outer)
 
     def _advance(self, main: asyncio.Task[Any]) -> bool:
-        ready, timers = self._ready, self._timers
-        pop_ready, pop_timer = ready.popleft, heapq.heappop
+        timers, pop_timer, done = self._timers, heapq.heappop, main.done
         while True:
-            while ready:
-                pop_ready()._run()
+            self._run_ready()
             if self._failure is not None:
                 raise self._failure
-            if main.done():
+            if done():
                 return True
             if self._holds:
                 return False
             if self._late:
                 late, self._late = self._late, deque()
                 for future in late:
-                    self._fire(future)
+                    if not future.done():
+                        future.set_result(None)
                 continue
             if self._source is not None and self._happened(self._source):
                 continue
             if not timers:
                 raise Deadlock(describe_waiting(self, asyncio.all_tasks(self)))
-            now = self._now = max(timers[0][0], self._now)
+            now = self.now = max(timers[0][0], self.now)
             while timers and timers[0][0] <= now:
-                self._fire(pop_timer(timers)[2])
+                due = pop_timer(timers)[2]
+                if isinstance(due, asyncio.TimerHandle):
+                    self._ready.append((None, due._run, ()))
+                elif not due.done():  # done already: the sleeper was cancelled
+                    due.set_result(None)
+
+    def _run_ready(self) -> None:
+        """All that is ready, and what becomes so meanwhile; as asyncio's handles would, but without one for each."""
+        ready, pop = self._ready, self._ready.popleft
+        while ready:
+            try:
+                while ready:
+                    context, callback, args = pop()
+                    if context is None:
+                        callback(*args)
+                    else:
+                        context.run(callback, *args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as problem:
+                self.call_exception_handler({"exception": problem})
 
     def _happened(self, source: Source) -> bool:
         """Wait for what happens outside; False if a timer comes first, or nothing can come any more."""
@@ -122,15 +144,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             return False
         when, act = event
         # Every event is an instant of its own: who repeats the run from its times repeats the order.
-        self._now = max(when, math.nextafter(self._now, math.inf))
+        self.now = max(when, math.nextafter(self.now, math.inf))
         act()
         return True
-
-    def _fire(self, due: asyncio.Future[None] | asyncio.TimerHandle) -> None:
-        if isinstance(due, asyncio.TimerHandle):
-            self._ready.append(due)
-        elif not due.done():  # done already: the sleeper was cancelled
-            due.set_result(None)
 
     def result(self) -> Any:
         """What the main task returned, or the exception it ended with."""
@@ -157,7 +173,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 while self._ready:
                     # A task that was interrupted raises its KeyboardInterrupt once more; the rest must still end.
                     with suppress(KeyboardInterrupt):
-                        self._ready.popleft()._run()
+                        self._run_ready()
         finally:
             events._set_running_loop(outer)
 
@@ -165,7 +181,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """The virtual time in seconds."""
-        return self._now
+        return self.now
 
     def at(self, when: float) -> asyncio.Future[None]:
         """A future that is done at this virtual time: the cheap form of sleeping."""
@@ -195,12 +211,19 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # -- what asyncio asks of a loop ------------------------------------------------------------------------
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.Handle:
-        """Run a callback at this instant, after what is ready already."""
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
+    ) -> asyncio.Handle | None:
+        """Run a callback at this instant, after what is ready already.
+
+        Only where no context is given is there a handle, by which it may be cancelled: tasks and futures, which wake
+        each other millions of times, give one and never look at the handle.
+        """
+        if context is not None:
+            self._ready.append((context, callback, args))
+            return None
+        handle = asyncio.Handle(callback, args, self, None)
+        self._ready.append((None, handle._run, ()))
         return handle
 
     def call_at(
@@ -224,7 +247,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback after a virtual delay."""
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """asyncio's TimerHandle reports its cancellation here; a cancelled handle runs as nothing."""

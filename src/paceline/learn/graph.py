@@ -83,7 +83,7 @@ Operation = Sum | Apply | Job | Rows | Visit
 Places = frozenset[int]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Wire:
     """How a model is written when it is sent."""
 

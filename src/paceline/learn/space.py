@@ -43,6 +43,8 @@ class Space:
     """The template: its layers are used, its own parameter values never are (see ``initial``)."""
     slots: tuple[Slot, ...] = field(init=False)
     size: int = field(init=False)
+    nbytes: float = field(init=False)
+    """Bytes of one dense model on the wire: 4 per parameter, whatever precision the simulation computes in."""
     derived: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
     """What trainers have made of it, by name: made once a process, for all experiments with this architecture."""
 
@@ -56,15 +58,11 @@ class Space:
         object.__setattr__(self, "module", template)
         object.__setattr__(self, "slots", tuple(slots))
         object.__setattr__(self, "size", at)
+        object.__setattr__(self, "nbytes", 4.0 * at)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What it is made of: templates and programs are made again where it is read."""
         return Space, (self.name, self.factory, self.shape, self.dtype)
-
-    @property
-    def nbytes(self) -> float:
-        """Bytes of one dense model on the wire: 4 per parameter, whatever precision the simulation computes in."""
-        return 4.0 * self.size
 
     @cached_property
     def flops(self) -> float:

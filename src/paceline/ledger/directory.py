@@ -20,6 +20,7 @@ SETTINGS = "settings.json"
 SPANS = "spans"
 EXPERIMENT = "paceline.json"
 """What a whole comparison is, so that it can be gone on with."""
+_encode = json.JSONEncoder(allow_nan=False).encode
 PACKAGES = ("paceline", "torch", "numpy", "pyarrow", "scikit-learn")
 
 
@@ -86,7 +87,7 @@ class RunDirectory:
 
     def metric(self, row: Mapping[str, Any]) -> bool:
         """Append one row of metrics to metrics.jsonl; False if it was there before, which must be the same row."""
-        line, number = json.dumps(clean(row)), self._lines
+        line, number = _line(row), self._lines
         self._lines += 1
         if number < len(self.before):
             if line != self.before[number]:
@@ -124,6 +125,14 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:  # run from a source tree that is not installed
             found[package] = "not installed"
     return found
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    """A row in JSON; hardly any has a number that must be cleaned away, and who has none is written as it is."""
+    try:
+        return _encode(row)
+    except ValueError:
+        return json.dumps(clean(row))
 
 
 def clean(value: Any) -> Any:

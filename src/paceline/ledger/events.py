@@ -68,4 +68,7 @@ class Chronicle:
 
     def count(self, name: str, value: int) -> None:
         """Count a value that came up once more, under the name of its distribution."""
-        self.counts.setdefault(name, Counter())[value] += 1
+        counted = self.counts.get(name)
+        if counted is None:
+            counted = self.counts[name] = Counter()
+        counted[value] += 1

@@ -8,6 +8,7 @@ waited for. Energy that nobody defined is NaN in the file, and asking for its to
 from __future__ import annotations
 
 import math
+import struct
 from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -22,7 +23,8 @@ from paceline.errors import CostError
 
 NO_SITE = -(2**31)
 """In the place of a peer, where a span has none: nobody was its cause or its other end."""
-CHUNK = 1 << 16
+CHUNK = 1 << 15
+"""Bookings in memory before they are written."""
 PARTS = "part-*.parquet"
 
 
@@ -52,6 +54,10 @@ SCHEMA = pa.schema(
     ]
 )
 WIDTH = len(SCHEMA)
+TRANSFER = len(KINDS)
+"""The kind of a transfer while it is one booking, whose FLOPs are the receiver's lane and whose peer is the target;
+when it leaves memory it becomes two rows."""
+_packed = struct.Struct(f"{WIDTH}d").pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,7 @@ class Ledger:
     written: int = 0
     """How many rows are in the folder already, from before: they come again and are not written twice."""
     rows: array[float] = field(default_factory=lambda: array("d"))
-    """Rows not yet written, one after the other: every column fits a double exactly."""
+    """Bookings not yet written, one after the other: every column fits a double exactly."""
     visits: int = 0
     bytes: float = 0.0
     flops: float = 0.0
@@ -121,7 +127,9 @@ class Ledger:
         self.flops += flops
         self.joules += joules
         self.busy_seconds += end - start
-        self._add((site, 0, 0, start, end, round, 0.0, flops, joules, NO_SITE))
+        self.rows.frombytes(_packed(site, 0, 0, start, end, round, 0.0, flops, joules, NO_SITE))
+        if len(self.rows) >= CHUNK * WIDTH:
+            self._flush()
 
     def transfer(
         self,
@@ -137,17 +145,19 @@ class Ledger:
         """Book a transfer, with one span at each end; the energy of both ends is booked at the source."""
         self.bytes += size
         self.joules += joules
-        self.busy_seconds += (end - start) * ((source >= 0) + (target >= 0))
-        sent = (source, 1, lanes[0], start, end, round, size, 0.0, joules, target)
-        received = (target, 2, lanes[1], start, end, round, size, 0.0, 0.0, source)
-        self._add((*sent, *received))  # at once: the most frequent of all calls
+        if end > start:
+            self.busy_seconds += (end - start) * ((source >= 0) + (target >= 0))
+        lane, other = lanes
+        self.rows.frombytes(_packed(source, TRANSFER, lane, start, end, round, size, other, joules, target))
+        if len(self.rows) >= CHUNK * WIDTH:
+            self._flush()
 
     def work(self, site: int, start: float, end: float, round: int, flops: float, joules: float) -> None:
         """Book a job that a server did, or a client besides training."""
         self.flops += flops
         self.joules += joules
         self.busy_seconds += (end - start) * (site >= 0)
-        self._add((site, 3, 0, start, end, round, 0.0, flops, joules, NO_SITE))
+        self._add(site, 3, 0, start, end, round, 0.0, flops, joules, NO_SITE)
 
     def wait(self, site: int, start: float, end: float, round: int, cause: int) -> None:
         """Book that a site took part and could do nothing, because ``cause`` was not ready."""
@@ -156,7 +166,7 @@ class Ledger:
         if site >= 0:
             self.wait_seconds += end - start
             self._caused[cause] = self._caused.get(cause, 0.0) + (end - start)
-        self._add((site, 4, 0, start, end, round, 0.0, 0.0, 0.0, cause))
+        self._add(site, 4, 0, start, end, round, 0.0, 0.0, 0.0, cause)
 
     def blame(self, most: int = 5) -> list[tuple[int, float]]:
         """Who kept clients waiting, and for how many seconds in all; the worst first."""
@@ -194,15 +204,17 @@ class Ledger:
 
     # -- columns ----------------------------------------------------------------------------------------------
 
-    def _add(self, rows: tuple[float, ...]) -> None:
-        self.rows.extend(rows)
+    def _add(self, *booking: float) -> None:
+        """One more booking; ``train`` and ``transfer``, the most frequent, do it themselves."""
+        # As bytes: an array that is extended by a tuple takes each number by itself.
+        self.rows.frombytes(_packed(*booking))
         if len(self.rows) >= CHUNK * WIDTH:
             self._flush()
 
     def _flush(self) -> None:
         if not self.rows:
             return
-        columns = np.frombuffer(self.rows).reshape(-1, WIDTH).T.copy()
+        columns = _rows_of(np.frombuffer(self.rows).reshape(-1, WIDTH))
         self.rows = array("d")
         self._count_traffic(columns[0].astype(np.int64), columns[6])
         if self.path is None and not self.keep:
@@ -236,6 +248,20 @@ class Ledger:
         if needed > len(self._traffic):
             self._traffic = np.concatenate([self._traffic, np.zeros(max(needed, 2 * len(self._traffic)))])
         np.add.at(self._traffic, site + self._servers, size)
+
+
+def _rows_of(bookings: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The columns of all rows: a transfer is two, at its source and at its target."""
+    transfers = bookings[:, 1] == TRANSFER
+    columns = np.repeat(bookings, 1 + transfers, axis=0).T.copy()
+    site, kind, lane, _, _, _, _, flops, joules, peer = columns
+    received = np.flatnonzero(transfers) + np.arange(1, 1 + np.count_nonzero(transfers))
+    sent = received - 1
+    site[received], peer[received] = peer[sent], site[sent]
+    kind[sent], kind[received] = Kind.SEND, Kind.RECEIVE
+    lane[received] = flops[received]
+    flops[sent] = flops[received] = joules[received] = 0.0
+    return columns
 
 
 def count_rows(folder: Path) -> int:

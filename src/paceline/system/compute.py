@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -46,16 +47,24 @@ class Jitter:
 
     def factor(self, device: int, visit: int) -> float:
         """The factor that lives at this address."""
+        return self.factor_below(self.below(device), visit)
+
+    def below(self, device: int) -> int:
+        """The key below which all visits of a device have their addresses."""
+        return mix(self.key, device)
+
+    def factor_below(self, key: int, visit: int) -> float:
+        """The factor of a visit of the device whose key this is."""
         if not self.spread:
             return 1.0
-        factor = 1.0 + self.spread * normal(self.key, device, visit)
+        factor = 1.0 + self.spread * normal(key, visit)
         return factor if factor > self.floor else self.floor
 
 
 class LawTimes:
     """Mean times t_n drawn from a law, one draw a device, whatever the work (PSFL's experiments)."""
 
-    __slots__ = ("_jitter", "_key", "_watts", "law")
+    __slots__ = ("_jitter", "_key", "_keys", "_means", "_watts", "law")
 
     def __init__(
         self,
@@ -69,17 +78,32 @@ class LawTimes:
         self.law = parse_law(law) if isinstance(law, str) else law
         above_zero(self.law.mean, "the mean of the law of fleet.times", LONGEST)
         self._key = address(seed, "system", "mean time")
+        self._means = array("d")
+        """By device, so that not every visit draws it anew; nan where it was not asked for yet."""
+        self._keys = array("Q")
+        """Of the jitter, by device, where the mean is known."""
         self._jitter = Jitter(address(seed, "system", "jitter"), jitter, floor)
         self._watts = power(watts, "watts")
 
     def cost(self, device: int, visit: int, flops: float) -> Cost:
         """The cost of this device's training number ``visit``; the FLOP count is not looked at."""
-        seconds = self.law.draw(self._key, device) * self._jitter.factor(device, visit)
+        seconds = self.mean_seconds(device, flops) * self._jitter.factor_below(self._keys[device], visit)
         return Cost(seconds, seconds * self._watts)
 
     def mean_seconds(self, device: int, flops: float) -> float:
         """The device's mean time t_n, as it was drawn."""
-        return self.law.draw(self._key, device)
+        if device >= len(self._means) or math.isnan(self._means[device]):
+            self._draw(device)
+        return self._means[device]
+
+    def _draw(self, device: int) -> None:
+        """Keep what is drawn once a device; nothing is drawn for devices that nobody asks about."""
+        new = device + 1 + device // 2 - len(self._means)
+        if device >= len(self._means):
+            self._means.extend([math.nan] * new)
+            self._keys.extend([0] * new)
+        self._means[device] = self.law.draw(self._key, device)
+        self._keys[device] = self._jitter.below(device)
 
 
 class FlopTimes:

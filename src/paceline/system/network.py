@@ -33,7 +33,7 @@ Port = tuple[str | int, ...]
 GEANT_SIGMA = 0.5
 """Spread of ``geant``'s links, a standard deviation of 53 % of the mean: the paper gives the mean only."""
 
-_TIES = 1 + 1e-12
+TIES = 1 + 1e-12
 """Ports this near to the fullest are as full: symmetric transfers must not part by a rounding."""
 
 
@@ -255,7 +255,7 @@ def fair_rates(flows: Sequence[tuple[float, Sequence[K]]], capacities: Mapping[K
                 fix(index, flows[index][0])
                 capped = True
         if not capped:
-            full = [port for port, number in count.items() if left[port] <= level * number * _TIES]
+            full = [port for port, number in count.items() if left[port] <= level * number * TIES]
             for index in [index for port in full for index in through[port]]:
                 if index in open_flows:
                     fix(index, level)

@@ -67,9 +67,9 @@ class Diary:
         if days is None:
             self._sites[site] = Days(added)
             return added
-        spans, since = days.spans, min(self._since, start)
+        spans, since = days.spans, self._since if self._since < start else start
         if spans and spans[0][1] <= since:
-            spans[:] = [span for span in spans if span[1] > since]
+            spans[:] = [span for span in spans if span[1] > since] if len(spans) > 1 else ()
         spans.append(added)
         days.latest = max(days.latest, end)
         return added

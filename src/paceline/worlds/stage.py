@@ -30,6 +30,8 @@ BRANCH: contextvars.ContextVar[Log | None] = contextvars.ContextVar("branch", de
 """What the branch that runs now has done."""
 ROUND: contextvars.ContextVar[int | None] = contextvars.ContextVar("round", default=None)
 """The round that the branch that runs now is in, where it has said so."""
+NOTHING: dict[str, Model] = {}
+"""The extras of nearly all visits; nobody writes into it."""
 
 
 class Stage:
@@ -54,6 +56,9 @@ class Stage:
         self.learning = Lessons(self)
         self.spending: Spending | None = None
         """What has been spent of privacy, where uploads are protected."""
+        self.at_once = False
+        """Whether every message arrives as it is, and at the instant at which it is sent, whatever happens: then it
+        need only be booked."""
         self._diary = diary
 
     # -- what costs no time ---------------------------------------------------------------------------------
@@ -111,29 +116,33 @@ class Stage:
         flops: float | None = None,
     ) -> Model:
         """Local training."""
-        extras = {}
+        extras = NOTHING
         if mask is not None or correction is not None or anchor is not None:
             given = {"mask": mask, "correction": correction, "anchor": anchor}
             extras = {name: extra for name, extra in given.items() if extra is not None}
         work = self.learner.problem.flops(client, recipe, flops)
         task = Task("train", client, model, recipe, self.round, work, extras)
-        begin = self.loop.time()
+        begin = self.loop.now
         try:  # as ``visit`` does; a million times, so without another call
             return (await self.machines.visit(task))[0]
         finally:
-            self.note(client, begin, self.loop.time())
+            if (log := BRANCH.get()) is not None:
+                log.append((client, begin, self.loop.now))
 
     async def visit(self, task: Task) -> tuple[Model, Model | None]:
         """A client computes."""
-        begin = self.loop.time()
+        begin = self.loop.now
         try:
             return await self.machines.visit(task)
         finally:
-            self.note(task.client, begin, self.loop.time())
+            self.note(task.client, begin, self.loop.now)
 
     async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
         """Move a model over the links of both ends."""
-        begin = self.loop.time()
+        begin = self.loop.now
+        if self.at_once:
+            self._pass_at_once(source, target, begin, model.nbytes)
+            return model
         try:
             return (await self.machines.carry((model,), source, target, self.round, waits=waits))[0]
         finally:
@@ -143,17 +152,28 @@ class Stage:
         self, models: Sequence[Model], source: int, target: int, *, waits: bool = True
     ) -> Sequence[Model]:
         """Several models as one message."""
-        begin = self.loop.time()
+        begin = self.loop.now
+        if self.at_once:
+            self._pass_at_once(source, target, begin, sum([model.nbytes for model in models]))
+            return models
         try:
             return await self.machines.carry(models, source, target, self.round, waits=waits)
         finally:
             self._note_both(source, target, begin)
 
+    def _pass_at_once(self, source: int, target: int, now: float, size: float) -> None:
+        """Book and note a message; with few calls, for there are millions."""
+        round, log = ROUND.get(), BRANCH.get()
+        self.ledger.transfer(source, target, now, now, self.progress if round is None else round, size, 0.0)
+        if log is not None:
+            log.append((source, now, now))
+            log.append((target, now, now))
+
     def _note_both(self, source: int, target: int, begin: float) -> None:
         """Also where it had to wait: what is booked there is not a barrier's wait, and being away is none."""
         log = BRANCH.get()
         if log is not None:
-            now = self.loop.time()
+            now = self.loop.now
             log.append((source, begin, now))
             log.append((target, begin, now))
 
@@ -165,11 +185,11 @@ class Stage:
 
     async def work(self, site: int, flops: float, model: Model) -> Model:
         """A job at a server."""
-        begin = self.loop.time()
+        begin = self.loop.now
         try:
             return await self.machines.work(site, flops, self.round, model)
         finally:
-            self.note(site, begin, self.loop.time())
+            self.note(site, begin, self.loop.now)
 
     async def observe(self, promise: Promise[T]) -> T:
         """Stop the clock until the result is known."""
@@ -179,7 +199,7 @@ class Stage:
 
     async def wait(self, site: int, event: Awaitable[T], cause: int | Callable[[T], int]) -> T:
         """Await an event and book the time at a site."""
-        begin, round = self.now(), self.round
+        begin, round = self.loop.now, self.round
         question = self._diary.ask(begin)
         try:
             result = await event
@@ -192,9 +212,9 @@ class Stage:
         return result
 
     def _waited(self, site: int, begin: float, round: int, cause: int) -> None:
-        end = self.now()
-        self._diary.book_wait(site, begin, min(end, self.machines.failing(site)), round, cause)
+        end = self.loop.now
         if end > begin:
+            self._diary.book_wait(site, begin, min(end, self.machines.failing(site)), round, cause)
             self.note(site, begin, end)
 
     def bring(self, models: Sequence[Model]) -> None:
@@ -234,9 +254,9 @@ class Stage:
             outer.extend((site, begin, self.now()) for site in sites)
         return results
 
-    async def settled(self) -> None:
+    def settled(self) -> asyncio.Future[None]:
         """The end of this instant."""
-        await self.loop.settled()
+        return self.loop.settled()
 
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A branch of its own until the run ends."""

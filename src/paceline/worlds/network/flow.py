@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import TYPE_CHECKING
 
 from paceline.clock import VirtualLoop
 from paceline.system.network import Port, Rate, Route
+
+if TYPE_CHECKING:
+    from paceline.worlds.network.crowd import Crowd
 
 ROUNDING = 2.0**-48
 """Share of the time within which a transfer's end is now."""
@@ -36,11 +40,11 @@ class Flow:
     """One transfer on its way: how much of it is left, at which rate it moves, and when it will have ended."""
 
     __slots__ = (
-        "_joules",
         "_loop",
         "active",
         "alone",
         "cell",
+        "crowd",
         "done",
         "due",
         "free",
@@ -57,6 +61,7 @@ class Flow:
         "silent",
         "since",
         "size",
+        "spent",
     )
 
     def __init__(self, loop: VirtualLoop, serial: int, route: Route, size: float) -> None:
@@ -70,7 +75,8 @@ class Flow:
         self.left = size
         self.seconds = 0.0
         self.power = route.watts
-        self._joules = 0.0
+        self.spent = 0.0
+        """Joules up to the last time that they were counted."""
         self.since = 0.0
         self.rate = 0.0
         self.part = 1.0
@@ -85,6 +91,8 @@ class Flow:
         self.link: Place | None = None
         self.cell: Place | None = None
         self.group: Group | None = None
+        self.crowd: Crowd | None = None
+        """Where its numbers are while it is one of very many."""
 
     @property
     def joules(self) -> float:
@@ -92,7 +100,7 @@ class Flow:
 
         Silence in a recording counts, as it does for links that are not shared.
         """
-        return self._joules + self.power * (self._loop.time() - self.since if self.active else 0.0)
+        return self.spent + self.power * (self._loop.time() - self.since if self.active else 0.0)
 
     def settle(self, now: float) -> None:
         """Count what has passed since the last time."""
@@ -106,7 +114,7 @@ class Flow:
         else:
             self.left = max(self.left - self.rate * (now - self.since), 0.0)
         self.seconds += now - self.since
-        self._joules += self.power * (now - self.since)
+        self.spent += self.power * (now - self.since)
         self.since = now
 
     def ride(self, now: float) -> float:
@@ -146,8 +154,10 @@ class Flow:
 class Group:
     """Transfers that were divided together, and still are."""
 
-    __slots__ = ("alive", "flows")
+    __slots__ = ("alive", "crowd", "flows")
 
-    def __init__(self, flows: list[Flow]) -> None:
+    def __init__(self, flows: list[Flow], crowd: Crowd | None = None) -> None:
         self.flows = flows
+        self.crowd = crowd
+        """Where they are instead, if they are very many."""
         self.alive = True

@@ -17,8 +17,11 @@ from collections.abc import Iterable
 from paceline.clock import VirtualLoop
 from paceline.errors import CostError
 from paceline.system.network import Network, Port, Rate, Route, Sharing, fair_rates
+from paceline.worlds.network import crowd as crowds
+from paceline.worlds.network.crowd import Crowd
 from paceline.worlds.network.flow import Flow, Group, Place
 
+Connected = tuple[list[Flow], list[Crowd]]
 PATIENCE = 10_000
 """Divisions without a byte after which a transfer between two traces is called stuck."""
 
@@ -31,10 +34,13 @@ class Flows:
         self._network = network
         self._sharing = network.sharing or Sharing()
         self._places: dict[Port, Place] = {}
+        self._capacities: dict[Port, float] = {}
         self._serial = 0
         self._events: list[tuple[float, int, Flow | Group]] = []
         self._alarm = math.inf
         self._undivided: dict[Flow, None] = {}
+        self._stirred: dict[Crowd, None] = {}
+        """Crowds that somebody has left."""
 
     def begin(self, route: Route, size: float) -> Flow:
         """Start a transfer now; its bytes flow after the route's latency."""
@@ -54,6 +60,7 @@ class Flows:
     def stop(self, flow: Flow) -> float:
         """Take a transfer out before its end, and cancel its future; the bytes that have arrived."""
         if flow.active:
+            self._single_out(flow)
             flow.settle(self._loop.time())
             self._close(flow)
         flow.done.cancel()
@@ -87,8 +94,8 @@ class Flows:
     def _enter(self, flow: Flow, key: Port, rate: Rate | None) -> None:
         place = self._places.get(key)
         if place is None:
-            place = Place(key, self._network.capacity(key) if rate is None else math.nan, rate)
-            place.watts = self._network.watts(key)
+            place = Place(key, self._capacity(key) if rate is None else math.nan, rate)
+            place.watts = self._network.watts(key) if rate is not None else 0.0
         if rate is not None:
             flow.link = place
         elif key == flow.route.cell:
@@ -98,6 +105,13 @@ class Flows:
         self._places[key] = place
         place.flows[flow] = None
         flow.places.append(place)
+
+    def _capacity(self, key: Port) -> float:
+        """Of a port that transfers enter again and again: it may have been drawn from a law."""
+        found = self._capacities.get(key)
+        if found is None:
+            found = self._capacities[key] = self._network.capacity(key)
+        return found
 
     def _close(self, flow: Flow) -> None:
         """It occupies nothing any more."""
@@ -113,6 +127,18 @@ class Flows:
         self._undivided.pop(flow, None)
         if flow.group is not None:
             self._dissolve(flow.group)
+
+    def _single_out(self, flow: Flow) -> None:
+        """What leaves a crowd is an object again."""
+        if flow.crowd is not None:
+            self._stir(flow.crowd)
+            flow.crowd.release(flow)
+
+    def _stir(self, crowd: Crowd) -> None:
+        """It must be divided anew."""
+        if crowd.group is not None:
+            crowd.group.alive, crowd.group = False, None
+        self._divide_later((), crowd)
 
     def _end(self, flow: Flow) -> None:
         flow.left = 0.0
@@ -156,37 +182,81 @@ class Flows:
                 continue
             if isinstance(what, Flow):
                 self._open(what)
+            elif what.crowd is not None:
+                due += what.crowd.due(now)
+                self._stir(what.crowd)
             else:
                 due += [flow for flow in what.flows if flow.is_due(now)]
                 self._dissolve(what)
         for flow in sorted(due, key=_serial):
+            self._single_out(flow)
             flow.settle(now)
             self._end(flow)
         self._set_alarm()
 
     # -- dividing ---------------------------------------------------------------------------------------------
 
-    def _divide_later(self, flows: Iterable[Flow]) -> None:
+    def _divide_later(self, flows: Iterable[Flow], *crowds: Crowd) -> None:
         """Once at this instant, after all that may still begin or end at it."""
-        before = len(self._undivided)
+        before = bool(self._undivided or self._stirred)
         self._undivided.update(dict.fromkeys(flows))
-        if not before and self._undivided:
+        self._stirred.update(dict.fromkeys(crowds))
+        if not before and (self._undivided or self._stirred):
             self._loop.call_at(self._loop.time(), self._divide_all)
 
     def _divide_all(self) -> None:
-        now, undivided = self._loop.time(), self._undivided
-        self._undivided = {}
+        now, undivided, stirred = self._loop.time(), self._undivided, self._stirred
+        self._undivided, self._stirred = {}, {}
+        for crowd in [*stirred]:
+            crowd.sweep()
+            if len(crowd.flows) <= crowds.MANY // 4 or not crowd.is_whole():
+                undivided.update(dict.fromkeys(crowd.release_all()))
+                del stirred[crowd]
         seen: set[Flow] = set()
         for flow in sorted(undivided, key=_serial):
             if flow not in seen:
-                group = Group(sorted(_connected(flow, seen), key=_serial))
-                for member in group.flows:
-                    if member.group is not None:
-                        member.group.alive = False
-                    member.group = group
-                    member.settle(now)
-                self._divide(group, now)
+                self._regroup(_connected(flow, seen), stirred, now)
+        for crowd in stirred:
+            self._divide_crowd(crowd, now)
         self._set_alarm()
+
+    def _regroup(self, found: Connected, stirred: dict[Crowd, None], now: float) -> None:
+        """Transfers that are connected with one another, and with the crowds among them, are a group from now on."""
+        flows, met = found
+        plain = all(not flow.route.links and flow.cell is None for flow in flows)
+        for crowd in met:
+            self._stir_no_more(crowd, stirred)
+        if plain and len(met) == 1:
+            for flow in flows:
+                self._leave_group(flow, now)
+            met[0].join(flows)
+            stirred[met[0]] = None
+            return
+        for crowd in met:
+            flows += crowd.release_all()
+        group = Group(sorted(flows, key=_serial))
+        for member in group.flows:
+            self._leave_group(member, now)
+            member.group = group
+        if plain and len(flows) >= crowds.MANY:
+            stirred[Crowd(group.flows)] = None
+        else:
+            self._divide(group, now)
+
+    def _leave_group(self, flow: Flow, now: float) -> None:
+        if flow.group is not None:
+            flow.group.alive = False
+        flow.settle(now)
+
+    def _stir_no_more(self, crowd: Crowd, stirred: dict[Crowd, None]) -> None:
+        """It is met by others, who see to it."""
+        stirred.pop(crowd, None)
+        if crowd.group is not None:
+            crowd.group.alive, crowd.group = False, None
+
+    def _divide_crowd(self, crowd: Crowd, now: float) -> None:
+        crowd.group = Group([], crowd)
+        self._plan(crowd.divide(now), crowd.group)
 
     def _divide(self, group: Group, now: float) -> None:
         """New rates for a group, and when to look at it again."""
@@ -238,15 +308,19 @@ def _serial(flow: Flow) -> int:
     return flow.serial
 
 
-def _connected(first: Flow, seen: set[Flow]) -> list[Flow]:
-    """The transfers that share a port with this one, or with one that does, and so on."""
+def _connected(first: Flow, seen: set[Flow]) -> Connected:
+    """The transfers that share a port with this one, or with one that does, and so on; crowds as a whole."""
     seen.add(first)
-    found, places = [first], set()
+    found, places, met = [first], set(), dict[Crowd, None]()
     for flow in found:  # it grows meanwhile
         for place in flow.places:
             if len(place.flows) > 1 and place not in places:
                 places.add(place)
                 new = [other for other in place.flows if other not in seen]
+                crowd = next((other.crowd for other in new if other.crowd is not None), None)
+                if crowd is not None:
+                    met[crowd] = None
+                    new = [other for other in new if other.crowd is None]
                 seen.update(new)
                 found += new
-    return found
+    return found, [*met]

@@ -54,26 +54,28 @@ class SimulatedMachines:
         self.failing = fleet.failures.server
         self.shares_links = fleet.network is not None and fleet.network.sharing is not None
         self.seconds = fleet.compute.mean_seconds
+        self._cost = fleet.compute.cost
         self.diary = Diary(ledger, None if self.presence.steady else self.presence.away)
         self._learner = learner
         self._ledger = ledger
         self._transfers = Transfers(loop, fleet, self.presence, ledger, self.diary)
+        self.at_once = self._transfers.at_once
         self._visits: dict[int, int] = {}
         self._free: dict[int, float] = {}
         self._broken_off = 0
 
     async def visit(self, task: Task) -> tuple[Model, Model | None]:
         """The client's time passes, the result is a promise; one that leaves may have to do it again when back."""
-        client, steady = task.client, self.presence.steady
+        client, loop, steady = task.client, self.loop, self.presence.steady
         while True:
-            if not steady or self._free.get(client, 0.0) > self.loop.time():
+            if not steady or self._free.get(client, 0.0) > loop.now:
                 await self._ready(client)
-            start, visit = self.loop.time(), self._visits.get(client, 0)
+            start, visit = loop.now, self._visits.get(client, 0)
             self._visits[client] = visit + 1
-            seconds, joules = self.fleet.compute.cost(client, visit, task.flops)
             flops = task.flops
+            seconds, joules = self._cost(client, visit, flops)
             if task.gradient_share:
-                more = self.fleet.compute.cost(client, visit, task.gradient_flops)
+                more = self._cost(client, visit, task.gradient_flops)
                 seconds += more.seconds * task.gradient_share
                 joules += more.joules * task.gradient_share
                 flops = task.all_flops
@@ -82,7 +84,7 @@ class SimulatedMachines:
             self.diary.add(client, start, end)
             found = self._promise(task, visit) if leave is None else None
             if end > start:
-                await self.loop.at(end)
+                await loop.at(end)
             if found is not None:
                 self._ledger.train(client, start, end, task.round, flops, joules)
                 self._broken_off = 0
@@ -106,17 +108,19 @@ class SimulatedMachines:
     async def _ready(self, client: int) -> None:
         """Until the client is there and has nothing else to do."""
         while True:
-            while (free := self._free.get(client, 0.0)) > self.loop.time():
+            while (free := self._free.get(client, 0.0)) > self.loop.now:
                 await self.loop.at(free)
             try:
                 await self.presence.attend(client)
             except Dropped:
                 self._count_broken()
                 raise
-            if self._free.get(client, 0.0) <= self.loop.time():  # else somebody else came first
+            if self._free.get(client, 0.0) <= self.loop.now:  # else somebody else came first
                 return
 
     def _promise(self, task: Task, visit: int) -> tuple[Model, Model | None]:
+        if self._learner.dry and task.gradient_at is None:
+            return task.model, None
         trained = self._learner.visit(task.act, task.client, visit, task.model, task.recipe, task.round, task.extras)
         if task.gradient_at is None:
             return trained, None
@@ -129,7 +133,7 @@ class SimulatedMachines:
         if self._broken_off >= max(FRUITLESS, EACH * self.size):
             raise Fruitless(
                 f"no visit can be finished: the last {self._broken_off:,} were all broken off, because devices were"
-                f" away or left in the middle; now t={self.loop.time():g} s. Let devices stay longer"
+                f" away or left in the middle; now t={self.loop.now:g} s. Let devices stay longer"
                 " (fleet.availability), or give them less to do (local.steps, fleet.times)"
             )
 
@@ -137,8 +141,8 @@ class SimulatedMachines:
         self, models: Sequence[Model], source: int, target: int, round: int, *, waits: bool
     ) -> Sequence[Model]:
         """Over the links of both ends."""
-        size = models[0].nbytes if len(models) == 1 else sum(model.nbytes for model in models)
-        if self._transfers.at_once:
+        size = sum([model.nbytes for model in models])
+        if self.at_once:
             self._transfers.pass_at_once(source, target, size, round)
         else:
             await self._transfers.carry(source, target, size, round, waits=waits)
@@ -146,7 +150,7 @@ class SimulatedMachines:
 
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
         """A job at a server; the model is a promise already."""
-        now = self.loop.time()
+        now = self.loop.now
         start = max(now, self._free.get(site, 0.0))
         seconds, joules = self.fleet.work(flops)
         failing = self.fleet.failures.server(site)
@@ -224,6 +228,7 @@ def simulate(
     if spending is not None:  # what a device sends is protected before anything can happen to it on its way
         outer = PrivateMachines(outer, learner, spending)
     stage = Stage(outer, learner, ledger, machines.diary)
+    stage.at_once = outer is machines and machines.at_once
     if spending is not None:
         stage.spending = spending
         stage.tell(Event(text=spending.text()))
