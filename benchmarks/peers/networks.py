@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -9,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.peers.workload import Workload
+from benchmarks.peers.workload import Workload, read
 
 
 def network(name: str, shape: tuple[int, ...]) -> nn.Sequential:
@@ -58,3 +60,20 @@ def score(module: nn.Module, x: torch.Tensor, y: torch.Tensor, batch: int = 1000
         loss += F.cross_entropy(guess, labels, reduction="sum").item()
         right += (guess.argmax(1) == labels).sum().item()
     return loss / len(y), right / len(y)
+
+
+@dataclass
+class Held:
+    """A workload as tensors, and a module to work with."""
+
+    work: Workload
+    x: torch.Tensor
+    y: torch.Tensor
+    module: nn.Sequential
+
+
+@cache
+def held(path: str) -> Held:
+    """A workload's tensors, read once in each process."""
+    work = read(path)
+    return Held(work, torch.from_numpy(work.x_train), torch.from_numpy(work.y_train), started(work))
