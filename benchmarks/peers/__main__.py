@@ -31,7 +31,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=3600, help="seconds after which one run is stopped")
     parser.add_argument("--data", type=Path, default=os.environ.get("PACELINE_DATA"), help="where mnist.npz is")
     parser.add_argument("--json", type=Path, help="write what was measured to this file")
-    parser.add_argument("--markdown", type=Path, help="measure nothing; print the tables of this JSON file")
+    parser.add_argument(
+        "--markdown", type=Path, nargs="+", help="measure nothing; print the tables of these JSON files"
+    )
     asked = parser.parse_args()
     for name, known in (("only", PEERS), ("workload", FEDERATIONS)):
         chosen = getattr(asked, name).split(",")
@@ -99,7 +101,7 @@ def main() -> int:
     """Measure, print, write; 1 where a peer ran and learned something else."""
     asked = options()
     if asked.markdown:
-        print(page(json.loads(asked.markdown.read_text(encoding="utf-8"))), end="")
+        print("\n".join(page(json.loads(file.read_text(encoding="utf-8"))) for file in asked.markdown), end="")
         return 0
     before = os.getloadavg()[0]
     chosen = [FEDERATIONS[name] for name in asked.workload]

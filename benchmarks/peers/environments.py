@@ -27,6 +27,8 @@ class Peer:
     agrees: str = "batches"
     """``batches``: it learns from the workload's own participants and batches, so losses agree; ``participants``:
     it draws batches itself; ``nothing``: participants too. Then the accuracy is compared."""
+    absent: str = ""
+    """Why it cannot be run at all."""
 
 
 PEERS = {
@@ -39,7 +41,12 @@ PEERS = {
         Peer("pfl", "pfl", "pfl_peer"),
         Peer("fluke", "fluke", "fluke_peer", agrees="nothing"),
         Peer("fedlab", "FedLab", "fedlab"),
-        Peer("blazefl", "BlazeFL", "blazefl"),
+        Peer(
+            "blazefl",
+            "BlazeFL",
+            "blazefl",
+            absent="BlazeFL 2.0.3 wants Python 3.12, for which only torch with CUDA was at hand: no script yet",
+        ),
     )
 }
 
@@ -50,6 +57,8 @@ class NotHereError(Exception):
 
 def python_of(peer: Peer) -> str:
     """The interpreter that a peer runs with; its environment is made when it is not there yet."""
+    if peer.absent:
+        raise NotHereError(peer.absent)
     if not peer.own:
         return sys.executable
     place, asked = PLACE / peer.name, HERE / "requirements" / f"{peer.name}.txt"
@@ -77,5 +86,6 @@ def _make(place: Path, asked: Path) -> None:
 def _do(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        wrong = [line for line in done.stderr.splitlines() if "rror" in line] or [f"exit status {done.returncode}"]
-        raise NotHereError(wrong[0].strip())
+        lines = done.stderr.splitlines()
+        wrong = [line for line in lines if line.lower().startswith("error")] or lines
+        raise NotHereError(wrong[0].strip() if wrong else f"exit status {done.returncode}")

@@ -32,7 +32,9 @@ def dense(params: Params, layer: int, x: Any) -> Any:
 def stage(params: Params, layer: int, x: Any, padding: int) -> Any:
     """Convolution, ReLU, max-pooling."""
     weight, bias = params[f"{layer}.weight"], params[f"{layer}.bias"]
-    x = lax.conv_general_dilated(x, weight, (1, 1), [(padding, padding)] * 2, dimension_numbers=("NCHW", "OIHW", "NCHW"))
+    x = lax.conv_general_dilated(
+        x, weight, (1, 1), [(padding, padding)] * 2, dimension_numbers=("NCHW", "OIHW", "NCHW")
+    )
     x = jax.nn.relu(x + bias[:, None, None])
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
 

@@ -1,6 +1,6 @@
 """pfl: ``FederatedAveraging`` on a ``SimulatedBackend`` in one process, with torch.
 
-Its distributed mode splits a cohort among processes that all-reduce by Horovod or torch; on two cores, with a visit of
+Its distributed mode splits a cohort among processes that all-reduce by Horovod or torch; on two cores, with visits of
 a few milliseconds, one process is the natural choice. A user of this dataset is one visit of the workload, so the
 samples come in the order of its batches; pfl cuts them without shuffling.
 """
@@ -55,7 +55,9 @@ class Scores(TrainingProcessCallback):
         self._tests = torch.from_numpy(here.work.x_test), torch.from_numpy(here.work.y_test)
         torch.set_num_threads(1)
 
-    def after_central_iteration(self, metrics: Metrics, model: Any, *, central_iteration: int) -> tuple[bool, Metrics]:
+    def after_central_iteration(
+        self, metrics: Metrics, model: Any, *, central_iteration: int
+    ) -> tuple[bool, Metrics]:
         """A round is over."""
         torch.set_num_threads(self._cores)
         teller.round(*score(self._here.module, *self._tests))
@@ -90,9 +92,7 @@ def main() -> None:
         ),
         SimulatedBackend(training_data=data, val_data=data, postprocessors=[WeightByDatapoints()]),
         model,
-        NNTrainHyperParams(
-            local_num_epochs=told.epochs, local_learning_rate=told.lr, local_batch_size=told.batch
-        ),
+        NNTrainHyperParams(local_num_epochs=told.epochs, local_learning_rate=told.lr, local_batch_size=told.batch),
         callbacks=[Scores(here)],
         send_metrics_to_platform=False,
     )
