@@ -39,7 +39,7 @@ PEERS = {
         Peer("flower", "Flower", "flower"),
         Peer("fedjax", "FedJAX", "fedjax_peer"),
         Peer("pfl", "pfl", "pfl_peer"),
-        Peer("fluke", "fluke", "fluke_peer", agrees="nothing"),
+        Peer("fluke", "fluke", "fluke_peer"),
         Peer("fedlab", "FedLab", "fedlab"),
         Peer(
             "blazefl",
