@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.peers.stubs import without_torchvision
+from benchmarks.peers.stubs import without, without_torchvision
 from benchmarks.peers.telling import Teller
 
 teller = Teller("fluke-fl", "torch", "numpy")
+
+import torchmetrics  # noqa: E402, F401  # looks whether there is torchvision, so it comes before the stand-in
+
 without_torchvision()
+without("clearml", "datasets", "wandb", "torch.utils.tensorboard")
 
 import torch  # noqa: E402
 from fluke import FlukeENV  # noqa: E402

@@ -1,6 +1,6 @@
-"""A stand-in for torchvision, of which there is no build for torch's CPU packages.
+"""Stand-ins for packages that peers import at their start and that are not used here.
 
-Some peers import it only for data sets and networks that are not used here.
+Of torchvision there is no build for torch's CPU packages; trackers on other machines would only slow a peer down.
 """
 
 from __future__ import annotations
@@ -22,5 +22,10 @@ class _Absent(ModuleType):
 
 def without_torchvision() -> None:
     """Let imports of torchvision pass."""
-    for name in ("torchvision", "torchvision.datasets", "torchvision.transforms", "torchvision.models"):
+    without("torchvision", "torchvision.datasets", "torchvision.transforms", "torchvision.models")
+
+
+def without(*names: str) -> None:
+    """Let imports of these modules pass."""
+    for name in names:
         sys.modules[name] = _Absent(name)
