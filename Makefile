@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-slow test-data check bench bench-dry bench-together lock sbom audit clean
+.PHONY: setup demo test test-slow test-data check bench bench-dry bench-together bench-peers lock sbom audit clean
 
 setup: $(READY)
 
@@ -46,6 +46,10 @@ bench-together: $(READY)
 
 bench-dry: $(READY)
 	$(BIN)/python -m benchmarks.dry
+
+# Other frameworks on the same federations; wants PACELINE_DATA with mnist.npz, and some gigabytes under build/peers.
+bench-peers: $(READY)
+	$(BIN)/python -m benchmarks.peers --json build/peers.json
 
 # What the project is made of: the lock file with digests, a bill of materials, and known weaknesses of the pins.
 TOOLS := build/tools/bin
