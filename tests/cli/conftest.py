@@ -1,6 +1,7 @@
 """The command line as a user types it: in this process where that is enough, in one of its own where it is not."""
 
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,41 @@ with warnings.catch_warnings():
     # typer 0.20 imports names that click 8.5 calls deprecated; a user never sees these warnings.
     warnings.simplefilter("ignore", DeprecationWarning)
     from paceline.cli.main import main
+
+
+class Zygote:
+    """A process that others are made of, see ``zygote``."""
+
+    def __init__(self, hash_seed):
+        environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "PACELINE_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.cli.zygote"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, directory, *words, dies=None, said=("said.txt", "said.txt"), environment=None):
+        """Carry out a command; returns its status (-9 if it was killed)."""
+        order = [str(directory), [str(word) for word in words], dies, said, environment or {}]
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def zygotes():
+    """Two, with hash seeds of their own."""
+    made = [Zygote(seed) for seed in (1, 2)]
+    yield made
+    for one in made:
+        one.close()
 
 
 @dataclass(frozen=True)
@@ -44,26 +80,16 @@ def paceline(capsys, monkeypatch, tmp_path):
     return run
 
 
-def command(*words):
-    """The words of the same command for a process of its own."""
-    return [sys.executable, "-m", "paceline.cli.main", *(str(word) for word in words)]
-
-
 @pytest.fixture
-def separate(tmp_path):
+def separate(zygotes, tmp_path):
     """Run a command in a process of its own and in an empty directory; returns its ``Result``."""
 
-    def run(*words, **environment):
-        done = subprocess.run(
-            command(*words),
-            cwd=tmp_path,
-            env=os.environ | {"COLUMNS": "400"} | environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return Result(done.returncode, done.stdout, done.stderr)
+    def run(*words, hash_seed=1):
+        said = ("out.txt", "err.txt")
+        for name in said:
+            (tmp_path / name).unlink(missing_ok=True)
+        status = zygotes[hash_seed - 1].run(tmp_path, *words, said=said, environment={"COLUMNS": "400"})
+        return Result(status, *((tmp_path / name).read_text() for name in said))
 
     return run
 

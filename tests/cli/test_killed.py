@@ -1,11 +1,8 @@
 """Runs that are killed without warning at any moment, and resumed until they end, are as if nothing had happened."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -22,42 +19,9 @@ WORDS = [*SMALL, "rounds=16", "apfl.rounds=60", "da-dpfl.rounds=8", "local.steps
 COMMON = [word for one in WORDS for word in ("--set", one)] + ["--checkpoint", "0.05"]
 
 
-class Zygote:
-    """See ``zygote``."""
-
-    def __init__(self, hash_seed):
-        environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "PACELINE_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.cli.zygote"],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, directory, *words, dies=None):
-        """Carry out a command; returns its status (-9 if it was killed)."""
-        self._process.stdin.write(json.dumps([str(directory), words, dies]) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-    def close(self):
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
-
 def dying(lines, delay=0.0, by=signal.SIGKILL):
     """When a command ends itself: when it has written so many lines of metrics, and so many seconds later."""
     return {"lines": lines, "delay": delay, "by": int(by)}
-
-
-@pytest.fixture(scope="module")
-def zygotes():
-    made = [Zygote(seed) for seed in (1, 2)]
-    yield made
-    for one in made:
-        one.close()
 
 
 def told_rounds(directory):

@@ -1,9 +1,9 @@
 """A process that has imported everything and makes others of itself: commands start at once, and can be killed.
 
-Each line on its input is a command: a directory, words, and when it dies. It answers with how that ended. A child
-dies by its own hand, by what it has done and not by the clock, so that a busy machine changes nothing: when it has
-written so many new lines of metrics, and then at once, or so many seconds later if it has not ended by then. Its hash
-seed is that of this process.
+Each line on its input is a command: a directory, words, when it dies, where it speaks, and its environment. It
+answers with how that ended. A child dies by its own hand, by what it has done and not by the clock, so that a busy
+machine changes nothing: when it has written so many new lines of metrics, and then at once, or so many seconds later
+if it has not ended by then. Its hash seed is that of this process.
 """
 
 import json
@@ -48,13 +48,16 @@ def mortal(lines, delay, by):
         end()
 
 
-def child(directory, words, dies):
+def child(directory, words, dies, said, environment):
     os.chdir(directory)
+    sys.path.insert(0, str(directory))  # as ``python -m`` has it
+    os.environ |= environment
     if dies is not None:
         mortal(**dies)
-    with open("said.txt", "a", buffering=1, encoding="utf-8") as said:
-        os.dup2(said.fileno(), 1)
-        os.dup2(said.fileno(), 2)
+    one, other = said
+    with open(one, "a", encoding="utf-8") as out, open(other, "a", encoding="utf-8") as err:
+        os.dup2(out.fileno(), 1)
+        os.dup2(err.fileno(), 2)
         status = 0
         try:
             main(words)

@@ -53,7 +53,7 @@ def test_a_comparison_in_portions_has_the_results_of_one_without(tmp_path):
         assert tight == usual
 
 
-@pytest.mark.parametrize("name", ["fedavg", "da-dpfl", "mifa"])
+@pytest.mark.parametrize("name", ["fedavg", "mifa"])
 def test_cut_off_and_resumed_with_the_limit(name, tmp_path, monkeypatch):
     words = [*WORDS, LIMIT]
     whole, stops = uninterrupted(monkeypatch, [name], tmp_path / "whole", words)

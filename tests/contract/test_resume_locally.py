@@ -95,8 +95,7 @@ def test_cut_off_twice_and_resumed(name, tmp_path, monkeypatch):
     assert found.rounds == outcome.runs[0].world.progress
 
 
-@pytest.mark.parametrize("name", ["fedavg", "da-dpfl"])
-@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize(("name", "left"), [("fedavg", 0), ("fedavg", 1), ("fedavg", 2), ("da-dpfl", 0)])
 def test_cut_off_at_a_stop(name, left, tmp_path, monkeypatch):
     """At the last of all nothing is left but its files: they are as they would have been."""
     with monkeypatch.context() as patched:

@@ -49,7 +49,7 @@ MODELS = {
 }
 
 
-LONG = {"vgg11", "alexnet"}
+LONG = {"vgg11", "alexnet", "resnet18"}
 """Of layers that the others have too, and many of them."""
 SLOW = pytest.mark.slow
 DEEP = 5_000_000

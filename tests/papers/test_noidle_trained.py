@@ -18,7 +18,9 @@ def shrunk(monkeypatch):
 REQUEST = Request(scale="small", seeds=2, quiet=True)
 
 
-@pytest.mark.parametrize("name", ["table1", "table2", "fig4", pytest.param("architectures", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["table1", "fig4", *(pytest.param(name, marks=pytest.mark.slow) for name in ("table2", "architectures"))]
+)
 def test_they_run_and_make_rows(shrunk, name):
     found = getattr(noidle_trained, name)(REQUEST)
     assert len(found.rows) >= 4
