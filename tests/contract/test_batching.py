@@ -53,7 +53,7 @@ def truth():
     return {name: run_alone(name, "executor.name=reference", "executor.dtype=float64") for name in NAMES}
 
 
-@pytest.mark.parametrize("cohort", [1, 7, 64])
+@pytest.mark.parametrize("cohort", [7, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 64))])
 @pytest.mark.parametrize("name", NAMES)
 def test_cohort_size_changes_nothing(truth, name, cohort):
     run = run_alone(name, f"executor.cohort={cohort}", "executor.dtype=float64")
@@ -114,7 +114,7 @@ def test_other_runs_beside_change_nothing(truth):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("change", ["every=3", "flush=5", "flush=100000"])
+@pytest.mark.parametrize("change", ["every=3", "flush=5", pytest.param("flush=100000", marks=pytest.mark.slow)])
 def test_how_often_values_are_needed_changes_nothing(truth, name, change):
     run = run_alone(name, change, "executor.dtype=float64")
     assert timeline(run) == timeline(truth[name])

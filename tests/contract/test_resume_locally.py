@@ -22,6 +22,11 @@ from tests.contract.test_places import SMALL
 from tests.contract.test_resume import Cut
 from tests.worlds.threads import Thread
 
+ENTRIES = (9, 6)
+"""Of the journal, until a process ends, and until the next does: no algorithm has fewer than these together."""
+LAST = -1
+"""The stop at which a run ends; how many come before may depend on the clock."""
+ROUNDS = {"fedavg": 3, "da-dpfl": 5}
 WORDS = [word for word in SMALL if not word.startswith("fleet.")] + ["every=1"]
 
 
@@ -32,7 +37,7 @@ def threads(monkeypatch):
 
 def cutting(monkeypatch, directory, copy, entries, stops=None):
     """Have the next process end after so many entries of its journal, or stops; its files are copied as they are."""
-    added, stopped = Journal.add, Observations.stopped
+    added, learned, stopped = Journal.add, Observations.learn, Observations.stopped
     seen = {"entries": 0, "stops": 0}
 
     def happens(what, limit):
@@ -47,11 +52,17 @@ def cutting(monkeypatch, directory, copy, entries, stops=None):
         if is_new:
             happens("entries", entries)
 
+    def learn(self, runs):
+        found = learned(self, runs)
+        seen["last"] = runs[0].done
+        return found
+
     def stop(self):
         stopped(self)
-        happens("stops", stops)
+        happens("stops", seen["stops"] + 1 if stops == LAST and seen["last"] else stops)
 
     monkeypatch.setattr(Journal, "add", add)
+    monkeypatch.setattr(Observations, "learn", learn)
     monkeypatch.setattr(Observations, "stopped", stop)
     return seen
 
@@ -75,15 +86,11 @@ def rows(directory):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_cut_off_twice_and_resumed(name, tmp_path, monkeypatch):
-    with monkeypatch.context() as patched:
-        seen = cutting(patched, None, None, None)
-        started(name, tmp_path / "whole")
-    assert not (tmp_path / "whole" / FOLDER).exists()
     first = cut_off(
-        monkeypatch, lambda: started(name, tmp_path / "one"), tmp_path / "one", tmp_path / "two", seen["entries"] // 3
+        monkeypatch, lambda: started(name, tmp_path / "one"), tmp_path / "one", tmp_path / "two", ENTRIES[0]
     )
     known = rows(first)
-    cut_off(monkeypatch, lambda: resume(read_resumption(first)), first, tmp_path / "three", seen["entries"] // 4)
+    cut_off(monkeypatch, lambda: resume(read_resumption(first)), first, tmp_path / "three", ENTRIES[1])
     directory = tmp_path / "three"
     assert rows(directory)[: len(known)] == known
     known, past = rows(directory), (directory / JOURNAL).read_text()
@@ -95,13 +102,9 @@ def test_cut_off_twice_and_resumed(name, tmp_path, monkeypatch):
     assert found.rounds == outcome.runs[0].world.progress
 
 
-@pytest.mark.parametrize(("name", "left"), [("fedavg", 0), ("fedavg", 1), ("fedavg", 2), ("da-dpfl", 0)])
-def test_cut_off_at_a_stop(name, left, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("name", "stops"), [("fedavg", 2), ("fedavg", 3), ("fedavg", LAST), ("da-dpfl", LAST)])
+def test_cut_off_at_a_stop(name, stops, tmp_path, monkeypatch):
     """At the last of all nothing is left but its files: they are as they would have been."""
-    with monkeypatch.context() as patched:
-        seen = cutting(patched, None, None, None)
-        started(name, tmp_path / "whole")
-    stops = seen["stops"] - left
     directory = cut_off(
         monkeypatch, lambda: started(name, tmp_path / "one"), tmp_path / "one", tmp_path / "two", None, stops
     )
@@ -109,7 +112,7 @@ def test_cut_off_at_a_stop(name, left, tmp_path, monkeypatch):
     resume(read_resumption(directory))
     assert replay(directory).equal
     summary = json.loads((directory / "summary.json").read_text())
-    assert summary["status"] == "done" and len(rows(directory)) == len(rows(tmp_path / "whole"))
+    assert summary["status"] == "done" and len(rows(directory)) == ROUNDS[name]
 
 
 def test_lines_that_were_not_written_to_their_ends_are_done_again(tmp_path, monkeypatch):

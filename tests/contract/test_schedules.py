@@ -24,7 +24,7 @@ from tests.contract.schedules import (
     verdict,
 )
 
-FEW, MANY = 200, 2000
+FEW, MANY = 140, 2000
 """Seeds in every run of the suite, and behind the marker ``slow``."""
 
 

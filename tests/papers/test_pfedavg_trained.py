@@ -45,7 +45,7 @@ def shrunk(monkeypatch):
         (pfedavg_trained, "fig4"),
         (pfedavg_methods, "fig5"),
         (pfedavg_methods, "fig6"),
-        (pfedavg_capacities, "fig7"),
+        pytest.param(pfedavg_capacities, "fig7", marks=pytest.mark.slow),
         pytest.param(pfedavg_trained, "fig8", marks=pytest.mark.slow),
     ],
 )

@@ -82,6 +82,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(psfl_contestants, "REACH", 1)
 
 
+@pytest.mark.slow
 def test_shrunk(quick, tmp_path):
     request = Request(scale="small", seeds=2, quiet=True, out=tmp_path)
     found = contest(request)
