@@ -9,7 +9,7 @@ import os
 
 from hypothesis import settings
 
-EXAMPLES = int(os.environ.get("PACELINE_EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("PACELINE_EXAMPLES", "12"))
 """Of each property; `make test-slow` asks for more."""
 os.environ.setdefault("PACELINE_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -24,7 +24,7 @@ TINY = replace(
 )
 WHERE = {"table1": dadpfl_trained, "table3": dadpfl_trained, "fig5": dadpfl_ablations, "fig6": dadpfl_ablations,
          "fig7": dadpfl_ablations}  # fmt: skip
-LONG = ("fig5", "fig6", "table1")
+LONG = ("fig5", "fig6", "table1", "table3")
 """On request: they are ablations as Figure 7 is, and the table is looked at below."""
 REQUEST = Request(scale="small", seeds=2, quiet=True)
 

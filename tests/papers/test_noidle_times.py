@@ -285,6 +285,7 @@ def test_figure_3_prints_three_numbers(third):
     assert rows(third)["T_g = T_l + T_c: APFL, speed-up"].ours == pytest.approx(2.76, abs=0.005)
 
 
+@pytest.mark.slow
 def test_figure_3_depends_on_the_transfers(third):
     other = rows(fig3(Request(), comm=9.0))
     assert not other["T_w/T_l = 5: APFL, speed-up"].ok

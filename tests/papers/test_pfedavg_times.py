@@ -206,6 +206,7 @@ def test_order_without_recordings(no_recordings, short):
     assert "lognormal law with the recordings" in found.note and "silences of single" not in found.note
 
 
+@pytest.mark.slow
 def test_order_with_recordings(some_recordings, short):
     found = table5(Request(seeds=1))
     check(rows(found))

@@ -71,6 +71,7 @@ def test_all_runs_of_a_figure_train_together_and_only_once(shrunk, tmp_path):
     assert visits == {"fedavg": 108, "p-fedavg": 108, "hierfavg": 216, "dpsgd": 162}
 
 
+@pytest.mark.slow
 def test_figures_4_and_7_have_the_same_runs(shrunk, tmp_path):
     request = replace(REQUEST, out=tmp_path, seeds=1)
     pfedavg_trained.fig4(request)
