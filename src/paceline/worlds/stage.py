@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from torch import Tensor
 
 from paceline.errors import Deserted, Dropped
 from paceline.learn.graph import Model, Promise
@@ -22,7 +21,7 @@ from paceline.worlds.diary import Diary
 from paceline.worlds.learner import Learner
 from paceline.worlds.machines import Machines, Task
 from paceline.worlds.privacy.spending import Spending
-from paceline.worlds.problem import Problem
+from paceline.worlds.public import PublicSamples
 
 T = TypeVar("T")
 Log = list[Activity] | deque[Activity]
@@ -343,19 +342,3 @@ class Lessons:
         """Have it computed at the next stop."""
         self._stage.bring(promise.models)
         self._stage.learner.expect(promise)
-
-
-class PublicSamples:
-    """The server's own samples."""
-
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-
-    @property
-    def size(self) -> int:
-        """How many they are, also in a dry run."""
-        return self._problem.public_size
-
-    def data(self) -> tuple[Tensor, Tensor]:
-        """The samples and their labels."""
-        return self._problem.public_data()
