@@ -1,6 +1,7 @@
 """A parameter space: the flat layout of an architecture, read and written without loss."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -68,6 +69,15 @@ def test_initial_models_are_reproducible_and_the_factory_s_own():
     assert torch.equal(made.initial(5), expected)
     assert not torch.equal(made.initial(5), made.initial(6))
     assert not torch.equal(made.initial(2**64 - 1), made.initial(0)), "a 64-bit address is a seed, too"
+
+
+def test_threads_do_not_draw_from_each_other_s_seeds():
+    # Without turns, about half of such calls began with other weights.
+    made = space(torch.float32)
+    expected = [made.initial(seed) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(made.initial, [*range(8)] * 50))
+    assert all(torch.equal(flat, expected[k % 8]) for k, flat in enumerate(found))
 
 
 def test_initial_models_leave_the_global_generator_alone():

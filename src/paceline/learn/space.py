@@ -18,6 +18,7 @@ from paceline.errors import CostError
 from paceline.learn.dropout import address_dropout
 from paceline.learn.flops import forward_flops
 from paceline.learn.models.check import check_trainable
+from paceline.learn.randomness import borrowed_generator
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,7 @@ class Space:
         return self.flatten(dict(self._build(seed).named_parameters()))
 
     def _build(self, seed: int) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed % (1 << 63))
+        with borrowed_generator(seed % (1 << 63)):
             return address_dropout(self.factory()).to(self.dtype)
 
     def describe(self) -> str:

@@ -14,6 +14,7 @@ from torch.nn.utils import parametrize
 
 from paceline.errors import ModelError
 from paceline.learn.models.shapes import Shape
+from paceline.learn.randomness import borrowed_generator
 
 _LEAST_PER_GROUP = 8
 
@@ -69,7 +70,7 @@ def _changed_buffers(model: nn.Module, shape: Shape) -> list[str]:
     before = {name: (id(buffer), buffer._version) for name, buffer in trial.named_buffers()}
     if not before:
         return []
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with borrowed_generator(), torch.no_grad():
         trial(torch.zeros(2, *shape))
     after = {name: (id(buffer), buffer._version) for name, buffer in trial.named_buffers()}
     return [name for name in {**before, **after} if before.get(name) != after.get(name)]
