@@ -22,6 +22,7 @@ MASK64 = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 MUL1 = 0xBF58476D1CE4E5B9
 MUL2 = 0x94D049BB133111EB
+_ONE, _27, _30, _31, _GOLDEN, _MUL1, _MUL2 = (np.uint64(n) for n in (1, 27, 30, 31, GOLDEN, MUL1, MUL2))
 
 _inverse_normal = NormalDist().inv_cdf
 
@@ -57,12 +58,10 @@ def mix(key: int, *parts: int) -> int:
 def mix_array(key: int | NDArray[np.uint64], part: NDArray[np.integer]) -> NDArray[np.uint64]:
     """``mix`` with one part, over arrays: the same bits as the scalar form."""
     with np.errstate(over="ignore"):
-        z: NDArray[np.uint64] = np.asarray(key, np.uint64) + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(
-            GOLDEN
-        )
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(MUL1)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(MUL2)
-        mixed: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+        z: NDArray[np.uint64] = np.asarray(key, np.uint64) + (part.astype(np.uint64) + _ONE) * _GOLDEN
+        z = (z ^ (z >> _30)) * _MUL1
+        z = (z ^ (z >> _27)) * _MUL2
+        mixed: NDArray[np.uint64] = z ^ (z >> _31)
     return mixed
 
 

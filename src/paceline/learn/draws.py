@@ -5,7 +5,10 @@ Shapes: C clients, S steps, B batch, N samples of one client (padded), H height,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -50,19 +53,21 @@ def draw_batches(keys: list[int], sizes: list[int], recipe: LocalSGD, rows: int 
     """
     assert min(sizes) > 0, "a client without samples has no batches"
     steps = [recipe.steps_for(n) for n in sizes]
-    size_C, step_C = np.array(sizes), np.array(steps)
+    key_C, size_C, step_C = np.array(keys, np.int64), np.array(sizes), np.array(steps)
     index_CSB = np.zeros((len(sizes), max(steps), rows or recipe.batch), np.int64)
     real_CSB = np.zeros(index_CSB.shape, np.bool_)
     for some in _alike(sizes):
-        part = _some_batches(np.array(keys, np.int64)[some], size_C[some], step_C[some], recipe.batch)
+        part = _some_batches(key_C[some], size_C[some], step_C[some], recipe.batch)
         length, batch = part[0].shape[1:]
         index_CSB[some, :length, :batch], real_CSB[some, :length, :batch] = part
     return Batches(index_CSB, real_CSB, steps)
 
 
-def _alike(sizes: list[int]) -> list[NDArray[np.int64]]:
+def _alike(sizes: list[int]) -> Sequence[slice | NDArray[np.int64]]:
     """Groups of clients within twice each other's size: those with few samples need many epochs of short orders, and
     would otherwise get as many of the longest."""
+    if max(sizes) == min(sizes):
+        return [slice(None)]
     power = np.ceil(np.log2(np.array(sizes))).astype(int)
     return [np.flatnonzero(power == level) for level in np.unique(power)]
 
@@ -71,17 +76,39 @@ def _some_batches(
     key_C: NDArray[np.int64], size_C: NDArray[np.int64], step_C: NDArray[np.int64], batch: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """(C, S, B) positions and which of them are samples, for clients of similar size."""
+    if size_C.min() == size_C.max():  # the usual case, and every visit by itself
+        places = _common_places(int(size_C[0]), int(step_C[0]), batch)
+    else:
+        places = _places(size_C, step_C, batch)
+    order_CEN = _orders(key_C.view(np.uint64), size_C[:, None], places.epochs, int(size_C.max()))
+    where_CSB = np.broadcast_to(places.where_CSB, (len(key_C), *places.where_CSB.shape[1:]))
+    index = np.take_along_axis(order_CEN.reshape(len(key_C), -1), where_CSB.reshape(len(key_C), -1), axis=1)
+    return index.reshape(where_CSB.shape), places.real_CSB
+
+
+class _Places(NamedTuple):
+    """Where a client's batches are in its orders, one epoch's after the other's."""
+
+    where_CSB: NDArray[np.int64]
+    real_CSB: NDArray[np.bool_]
+    epochs: int
+
+
+def _places(size_C: NDArray[np.int64], step_C: NDArray[np.int64], batch: int) -> _Places:
     per_epoch_C = -(-size_C // batch)
-    epochs = int((-(-step_C // per_epoch_C)).max())
-    order_CEN = _orders(key_C.view(np.uint64), size_C[:, None], epochs, int(size_C.max()))
     step_1S = np.arange(step_C.max())[None, :]
     epoch_CS, part_CS = np.divmod(step_1S, per_epoch_C[:, None])
     place_CSB = (part_CS * batch)[:, :, None] + np.arange(batch)
     running_CS = step_1S < step_C[:, None]
     real_CSB = (place_CSB < size_C[:, None, None]) & running_CS[:, :, None]
-    where = np.where(real_CSB, epoch_CS[:, :, None] * order_CEN.shape[2] + place_CSB, 0)
-    index = np.take_along_axis(order_CEN.reshape(len(size_C), -1), where.reshape(len(size_C), -1), axis=1)
-    return index.reshape(where.shape), real_CSB
+    where_CSB = np.where(real_CSB, epoch_CS[:, :, None] * int(size_C.max()) + place_CSB, 0)
+    return _Places(where_CSB, real_CSB, int((-(-step_C // per_epoch_C)).max()))
+
+
+@lru_cache(maxsize=256)
+def _common_places(size: int, steps: int, batch: int) -> _Places:
+    """The places of clients that have so many samples each, as of one."""
+    return _places(np.array([size]), np.array([steps]), batch)
 
 
 def draw_parts(keys: list[int], sizes: list[int], rows: int | None = None) -> Batches:
@@ -115,7 +142,8 @@ def _orders(key_C: NDArray[np.uint64], size_C1: NDArray[np.int64], epochs: int, 
     batches_C1 = mix_array(key_C, np.array(_BATCHES))[:, None]
     sample_N = np.arange(longest)
     keys_CEN = mix_array(mix_array(batches_C1, np.arange(epochs)[None, :])[:, :, None], sample_N)
-    keys_CEN[np.broadcast_to(sample_N >= size_C1[:, :, None], keys_CEN.shape)] = np.iinfo(np.uint64).max
+    if size_C1.min() < longest:
+        keys_CEN[np.broadcast_to(sample_N >= size_C1[:, :, None], keys_CEN.shape)] = np.iinfo(np.uint64).max
     order: NDArray[np.int64] = keys_CEN.argsort(axis=2)
     return order
 

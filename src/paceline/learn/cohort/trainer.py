@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from paceline.errors import SettingError
+from paceline.learn.allocation import keep_freed_memory
 from paceline.learn.cohort.captured import CaptureCache, recipe_form
 from paceline.learn.cohort.cutting import rows_of
 from paceline.learn.cohort.probing import ProbePlan, probe_cohort
@@ -67,6 +68,8 @@ class CohortTrainer:
         self.budget = None if limit is None else Budget(limit, self.device, self.threads)
         """How much memory may be taken; None: as much as there is."""
         on_gpu = self.device.type == "cuda"
+        if not on_gpu:
+            keep_freed_memory()
         whole = torch.cuda.get_device_properties(self.device).total_memory if on_gpu else 0
         if limit is not None and on_gpu:  # what the accounts do not know ends there too
             torch.cuda.set_per_process_memory_fraction(min(1.0, limit / whole), self.device)

@@ -1,4 +1,4 @@
-"""Convolution for one client (torch's own, channels-last) and for many.
+"""Convolution for one client (``single``) and for many.
 
 Many clients at once run Triton kernels on CUDA where those can (``kernels.usable``), else unfolding and a batched
 product.
@@ -8,19 +8,17 @@ Shapes: C clients, M = B*H*W places, O output channels, K = kh*kw*I; weights are
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from types import ModuleType
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from paceline.learn.kernels.lane import Lane
-from paceline.learn.programs.layers import Saved, aten
-from paceline.learn.torchscript import compiled
+from paceline.learn.programs import single
+from paceline.learn.programs.layers import Saved
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,8 @@ class Convolution:
     padding: tuple[int, int]
     dilation: tuple[int, int]
     groups: int
+    widened: bool = False
+    """Whoever reads the output can take more channels."""
 
     def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         """Choose by the number of clients."""
@@ -47,20 +47,21 @@ class Convolution:
         return self._many_backward(lane, saved, g, wanted)
 
     def _one(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
-        weight = lane.params[self.weight][0].permute(0, 3, 1, 2)
         bias = None if self.bias is None else lane.params[self.bias][0]
-        x = x.contiguous(memory_format=torch.channels_last)
-        return F.conv2d(x, weight, bias, self.stride, self.padding, self.dilation, self.groups), x
+        form = single.formed(self._shape, lane.params[self.weight][0], bias, x)
+        return single.convolve(self._shape, form), form
 
-    def _one_backward(self, lane: Lane, x: Tensor, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
-        weight = lane.params[self.weight][0].permute(0, 3, 1, 2)
-        g = g.contiguous(memory_format=torch.channels_last)
-        shape = (self.stride, self.padding, self.dilation, self.groups)
-        found = convolution_derivatives()[wanted, self.bias is not None](g, x, weight, *shape)
-        lane.store(self.weight, found[0].permute(0, 2, 3, 1)[None])
-        if self.bias is not None:
-            lane.store(self.bias, found[1][None])
-        return (found[-1] if wanted else None,)
+    def _one_backward(self, lane: Lane, saved: single.Formed, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
+        weight = lane.params[self.weight][0]
+        by_weight, by_bias, gx = single.derivatives(self._shape, saved, weight, g, wanted)
+        lane.store(self.weight, by_weight[None])
+        if self.bias is not None and by_bias is not None:
+            lane.store(self.bias, by_bias[None])
+        return (gx,)
+
+    @property
+    def _shape(self) -> single.Shape:
+        return single.Shape(self.stride, self.padding, self.dilation, self.groups, self.widened)
 
     def _kernels(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
         x_NHWI = kernels().images(x)
@@ -137,47 +138,6 @@ def kernels() -> ModuleType:
     from paceline.learn.kernels import convolution
 
     return convolution
-
-
-@cache
-def convolution_derivatives() -> dict[tuple[bool, bool], Callable[..., tuple[Tensor, ...]]]:
-    """Torch's derivative of a convolution, by whether the input's is wanted and whether there is a bias.
-
-    Each gives the weight's, then the bias's, then the input's. In TorchScript, because its tracer cannot see through
-    the list of booleans that the operator takes, nor through outputs that are not asked for; where TorchScript is
-    gone, the operator itself. What is not needed is not computed: a bias alone reads all of g.
-    """
-    forms = {(wanted, biased): _derivative(wanted, biased) for wanted in (False, True) for biased in (False, True)}
-    names, text = [name for name, _ in forms.values()], "".join(text for _, text in forms.values())
-    found = compiled(names, text, "the derivative of a convolution")
-    if found is None:
-        return {form: partial(_plain_derivatives, *form) for form in forms}
-    return {form: found[name] for form, (name, _) in forms.items()}
-
-
-def _derivative(wanted: bool, biased: bool) -> tuple[str, str]:
-    """Name and TorchScript text of one form."""
-    name = f"derivative_{wanted}_{biased}"
-    outputs = "gw, " + ("gb, " if biased else "") + ("gx, " if wanted else "")
-    return (
-        name,
-        f"""
-def {name}(
-    g: Tensor, x: Tensor, w: Tensor, stride: List[int], padding: List[int], dilation: List[int], groups: int
-):
-    gx, gw, gb = torch.ops.aten.convolution_backward(
-        g, x, w, [w.size(0)], stride, padding, dilation, False, [0, 0], groups, [{wanted}, True, {biased}])
-    return ({outputs})
-""",
-    )
-
-
-def _plain_derivatives(
-    wanted: bool, biased: bool, g: Tensor, x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any, groups: int
-) -> tuple[Tensor, ...]:
-    shape = (stride, padding, dilation, False, (0, 0), groups)
-    gx, gw, gb = aten.convolution_backward(g, x, w, [w.shape[0]], *shape, (wanted, True, biased))
-    return tuple(part for part, there in ((gw, True), (gb, biased), (gx, wanted)) if there)
 
 
 class _convolution_precision:

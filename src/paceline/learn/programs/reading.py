@@ -107,7 +107,7 @@ def layer_program(space: Space) -> LayerProgram:
     if not read >= set(range(1, len(nodes))):
         raise Unknown("some value is never used")
     images = frozenset(n.layer.weight for n in nodes if isinstance(n.layer, Convolution))
-    return LayerProgram(space, tuple(_merged(_pool_first(nodes))), images)
+    return LayerProgram(space, tuple(_told(_merged(_pool_first(nodes)))), images)
 
 
 def _pool_first(nodes: list[Node]) -> list[Node]:
@@ -135,6 +135,27 @@ def _merged(nodes: list[Node]) -> list[Node]:
             out.append(replace(node, inputs=tuple(place[source] for source in node.inputs)))
         place.append(len(out))
     return out
+
+
+def _told(nodes: list[Node]) -> list[Node]:
+    """Tell convolutions whether whoever reads them can take more channels (``single.Shape``)."""
+    told = list(nodes)
+    for number, node in enumerate(nodes, 1):
+        if isinstance(node.layer, Convolution):
+            widened = node.layer.groups == 1 and _take_surplus(nodes, number)
+            told[number - 1] = replace(node, layer=replace(node.layer, widened=widened))
+    return told
+
+
+def _take_surplus(nodes: list[Node], number: int) -> bool:
+    """Whether all that is done with a value's channels, one by one, ends in a convolution, which can ignore some."""
+    readers = [(k, node.layer) for k, node in enumerate(nodes, 1) if number in node.inputs]
+    if len(readers) != 1:
+        return False
+    reader, layer = readers[0]
+    if isinstance(layer, Convolution):
+        return layer.groups == 1
+    return isinstance(layer, layers.Rectifier | layers.MaxPool) and _take_surplus(nodes, reader)
 
 
 def _layer(item: fx.Node, modules: dict[str, nn.Module], number: dict[str, int]) -> layers.Layer | None:
