@@ -53,7 +53,7 @@ def fleet_command(
     if as_json:
         print_json(_tree(found, predicted, out))
     else:
-        _answer(found, predicted, out).print()
+        _answer(found, _lines(found, predicted, run, out)).print()
 
 
 def _refuse(out: Path) -> None:
@@ -100,7 +100,7 @@ def _tree(found: Measured, predicted: Prediction | str | None, out: Path | None)
     return tree
 
 
-def _answer(found: Measured, predicted: Prediction | str | None, out: Path | None) -> Answer:
+def _answer(found: Measured, lines: list[str]) -> Answer:
     titles = ("device", "visits", "median", "slowest", "lost", "away")
     links = ("up", "down", "latency") if found.linked else ()
     rows = []
@@ -112,13 +112,14 @@ def _answer(found: Measured, predicted: Prediction | str | None, out: Path | Non
             link = device.link
             cells += [f"{link.up_mbps:.4g} Mbit/s", f"{link.down_mbps:.4g} Mbit/s", f"{link.latency:.3g} s"]
         rows.append((cells, False))
-    return Answer(columns=(*titles, *links), rows=rows, lines=_lines(found, predicted, out), close=True)
+    return Answer(columns=(*titles, *links), rows=rows, lines=lines, close=True)
 
 
-def _lines(found: Measured, predicted: Prediction | str | None, out: Path | None) -> list[str]:
+def _lines(found: Measured, predicted: Prediction | str | None, run: Path, out: Path | None) -> list[str]:
     lines = []
     if borrowed := sum(device.borrowed for device in found.devices):
-        lines.append(f"{borrowed} devices finished no visit; they are given the seconds of the others.")
+        who = "1 device has" if borrowed == 1 else f"{borrowed} devices have"
+        lines.append(f"{who} finished no visit; the seconds of the others are taken.")
     if found.linked and found.one_size:
         lines.append("All transfers of a direction had one size: all their time is put down to the byte rate.")
     if found.server is not None:
@@ -131,5 +132,5 @@ def _lines(found: Measured, predicted: Prediction | str | None, out: Path | None
             f" in a simulation on this fleet (x{predicted.ratio:.3f})."
         )
     if out is not None:
-        lines.append(f"{out} is written: paceline run NAME --set fleet.file={out}")
+        lines.append(f"{out} is written; the next run: paceline run NAME --config {run} --set fleet.file={out}")
     return lines

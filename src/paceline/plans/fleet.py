@@ -22,6 +22,8 @@ from paceline.worlds.local.journal import Entry, read_journal
 
 LONGEST_LIST = 10_000
 """Visits of one device that are kept; the first of them."""
+MOST = 1e15
+"""Of seconds and bytes in a journal."""
 BRIEFEST = 1e-6
 """Seconds of a visit that took no time that could be measured."""
 
@@ -85,8 +87,8 @@ def _clients(directory: Path) -> int:
 
 def fit(entries: Sequence[Entry], clients: int) -> Measured:
     """What these entries say of so many devices."""
-    if stray := next((entry for entry in entries if max(entry.site, entry.target) >= clients), None):
-        raise DataError(f"the journal names device {max(stray.site, stray.target)}, but there were {clients} clients")
+    for line, entry in enumerate(entries, start=1):
+        _check(line, entry, clients)
     visits, away = _by_site(entries, ("visit",)), _by_site(entries, ("online", "offline"))
     if not any(not entry.outcome for found in visits.values() for entry in found):
         raise DataError("no visit of this run came to its end, so nobody's speed is known; give a longer run")
@@ -107,6 +109,19 @@ def fit(entries: Sequence[Entry], clients: int) -> Measured:
         span=span,
         one_size=one_size,
     )
+
+
+def _check(line: int, entry: Entry, clients: int) -> None:
+    """A journal may have been damaged; what is computed with must be numbers that can be added up."""
+    places, figures = (entry.site, entry.target, entry.number), (entry.start, entry.end, entry.bytes)
+    whole = all(isinstance(value, int) and not isinstance(value, bool) for value in places)
+    if not whole or not all(isinstance(value, int | float) and 0 <= value <= MOST for value in figures):
+        raise DataError(f"entry {line} of the journal has no usable places, seconds or bytes; it is damaged")
+    if entry.end < entry.start and entry.what in ("visit", "send", "work"):
+        raise DataError(f"entry {line} of the journal ends before it begins, at {entry.end:g} s; it is damaged")
+    if max(entry.site, entry.target) >= clients:
+        beyond = max(entry.site, entry.target)
+        raise DataError(f"entry {line} of the journal names device {beyond}, but there were {clients} clients")
 
 
 def _by_site(entries: Iterable[Entry], kinds: Sequence[str]) -> dict[int, list[Entry]]:
