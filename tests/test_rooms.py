@@ -28,12 +28,12 @@ ROOMS += [
     "algorithms",
     "worlds",
     "runs",
-    "federation",
     "chaos",
     "plans",
     "papers",
     "report",
     "api",
+    "federation",
     "cli",
 ]
 SOURCE = Path(paceline.__file__).parent

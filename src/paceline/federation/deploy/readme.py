@@ -87,9 +87,9 @@ present. The unit tries again every $RETRY s without end; that is no fault.
 
 ## What to watch
 
-    paceline deploy status                # on the server: who is there, how far the run is
+    paceline deploy status server.toml    # on the server: who is there, how far the run is
     journalctl -fu paceline-server        # progress; who was rejected, and why
-    journalctl -fu paceline-node          # on a node
+    journalctl -fu paceline-node          # on a node; more in state/logs there
 
 - Nodes that are away for long, and answers that were rejected: both are counted by the node's name.
 - A `401` or `exit 305` in a node's log: its key is not in `server.toml`, or its clock is wrong (signatures carry the
