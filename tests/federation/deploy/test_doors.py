@@ -7,6 +7,7 @@ import http.client
 import ssl
 import subprocess
 import sys
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -143,13 +144,21 @@ def echoed(made, name):
     return out.read_text()
 
 
-def test_only_registered_keys_come_in_and_the_federation_goes_on(federation):
+def test_only_registered_keys_come_in_and_the_federation_goes_on(federation, monkeypatch):
     import httpx
+    from flwr.supernode import node_auth_http_interceptor as signing
 
     made = federation
-    for words in ({"key": made.folder / "nodes/two/key"}, {}):
-        with pytest.raises(httpx.HTTPStatusError):  # not registered; no key
+    for words, code in (({"key": made.folder / "nodes/two/key"}, 2004), ({}, 2001)):
+        with pytest.raises(httpx.HTTPStatusError) as refused:  # not registered; no key
             knock(made, **words)
+        assert refused.value.response.json()["code"] == code
+    real = signing.now
+    for seconds in (20, -600):  # a clock that is ahead; one that is far behind, or a signature that was seen before
+        monkeypatch.setattr(signing, "now", lambda late=seconds: real() + timedelta(seconds=late))
+        with pytest.raises(httpx.HTTPStatusError, match="401"):
+            knock(made, key=made.folder / "nodes/one/key")
+    monkeypatch.undo()
     with pytest.raises(httpx.HTTPError):  # plaintext
         knock(made, insecure=True)
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):  # another authority

@@ -122,23 +122,25 @@ server {{
 
 
 def server_unit() -> str:
-    """The systemd unit of the server: a run that failed goes on, one that is over stays so."""
-    return _unit("Paceline server: federated learning over Flower", "serve server.toml", "on-failure", 5)
+    """The systemd unit of the server: a run that was cut off goes on, one that is over stays so."""
+    limit = "# Whatever cut it off, it goes on; but not for ever, if its configuration is wrong.\n"
+    limit += "StartLimitIntervalSec=600\nStartLimitBurst=20"
+    return _unit("Paceline server: federated learning over Flower", limit, "serve server.toml", "on-failure", 5)
 
 
 def node_unit() -> str:
     """The systemd unit of a node: it is there again after whatever ended it, and tries until it is let in."""
-    return _unit("Paceline node: federated learning over Flower", "join node.toml", "always", RETRY)
+    limit = "# However often it was refused, it tries again.\nStartLimitIntervalSec=0"
+    return _unit("Paceline node: federated learning over Flower", limit, "join node.toml", "always", RETRY)
 
 
-def _unit(about: str, words: str, restart: str, delay: int) -> str:
+def _unit(about: str, limit: str, words: str, restart: str, delay: int) -> str:
     return f"""\
 [Unit]
 Description={about}
 Wants=network-online.target
 After=network-online.target
-# However often it was refused, it tries again.
-StartLimitIntervalSec=0
+{limit}
 
 [Service]
 User=paceline
@@ -150,7 +152,7 @@ WorkingDirectory={HOME}
 Environment=PATH={PROGRAMS}:/usr/local/bin:/usr/bin:/bin
 Environment=FLWR_HOME={HOME}/flower
 Environment=FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1
-# Where this machine's data lie, if not in {HOME}/data; home directories are hidden from the service.
+# Change it to where this machine's data lie; home directories are hidden from the service.
 Environment=PACELINE_DATA={HOME}/data
 ExecStart={PROGRAMS}/paceline {words}
 Restart={restart}
