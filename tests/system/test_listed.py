@@ -110,14 +110,17 @@ seconds = 0.5
 seconds = [3.0, 1.0, 2.0]
 [[device]]
 seconds = 4
+[[device]]
+seconds = [5]
 """
 
 
 def test_measured_times_come_one_after_the_other(tmp_path):
     path = written(tmp_path, MEASURED, "fleet.toml")
-    fleet = build_fleet(FleetSettings(file=path, jitter=0.5), 2, seed=0)
-    assert [fleet.compute.cost(0, visit, 1.0).seconds for visit in range(4)] == [3, 1, 2, 3]
-    assert fleet.compute.mean_seconds(0, 1.0) == 2
+    fleet = build_fleet(FleetSettings(file=path, jitter=0.5), 3, seed=0)
+    assert [fleet.compute.cost(0, visit, 1.0).seconds for visit in range(6)] == [3, 1, 2, 1, 2, 1]
+    assert fleet.compute.mean_seconds(0, 1.0) == 1.5
+    assert [fleet.compute.cost(2, visit, 1.0).seconds for visit in range(3)] == [5, 5, 5]
     assert fleet.compute.cost(1, 0, 1.0).seconds != 4  # a mean takes the jitter
     assert fleet.work(1.0).seconds == 0.5
 

@@ -10,8 +10,8 @@ def as_toml(measured: Measured, origin: str) -> str:
     head = [
         f"# Measured in {' '.join(origin.split())} by `paceline plan fleet`.",
         "# seconds: the visits that a device finished, one after the other, each with what transfers beside it took",
-        "# more than usual; a simulation goes through them again and again. They belong to that run's model, data",
-        "# and recipe.",
+        "# more than usual; a simulation goes through them again and again, but for the first. They belong to that",
+        "# run's model, data and recipe.",
     ]
     if measured.linked and measured.one_size:
         head.append("# All transfers had one size, so that all their time is put down to the byte rate.")

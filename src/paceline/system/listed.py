@@ -109,7 +109,8 @@ class FleetFile:
 class ListedTimes:
     """Times of devices that were listed: in seconds a visit, or by their FLOP/s; each with its own power.
 
-    A device whose visits were measured takes these times one after the other, around and around, without jitter.
+    A device whose visits were measured takes these times one after the other, around and around, without jitter; but
+    the first of several once only, for much is loaded at a first visit.
     """
 
     __slots__ = ("_jitter", "_measured", "_rate", "_seconds", "_watts")
@@ -132,7 +133,8 @@ class ListedTimes:
         """The cost of this device's training number ``visit``."""
         times = self._measured[device % len(self._measured)] if self._measured else ()
         if times:
-            seconds = times[visit % len(times)]
+            laps = max(len(times) - 1, 1)
+            seconds = times[visit if visit < len(times) else len(times) - laps + (visit - 1) % laps]
         else:
             seconds = self.mean_seconds(device, flops) * self._jitter.factor(device, visit)
         return Cost(seconds, seconds * self._watts.draw(0, device))
@@ -208,7 +210,11 @@ def read_fleet(text: str) -> FleetFile:
 
 
 def _mean(value: float | tuple[float, ...]) -> float:
-    return math.fsum(value) / len(value) if isinstance(value, tuple) else value
+    """A device's mean; of times that were measured, that of all but a first visit's."""
+    if not isinstance(value, tuple):
+        return value
+    later = value[1:] or value
+    return math.fsum(later) / len(later)
 
 
 def _announced_path(name: str) -> str:
