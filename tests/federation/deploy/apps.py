@@ -27,7 +27,7 @@ def main(grid, context):
     while not (nodes := list(grid.get_node_ids())):
         time.sleep(0.2)
     content = RecordDict({"said": ConfigRecord({"word": "hello"})})
-    asked = [Message(content, dst_node_id=node, message_type="query", ttl=90) for node in nodes]
+    asked = [Message(content, dst_node_id=node, message_type="query", ttl=120) for node in nodes]
     ids = set(grid.push_messages(asked))
     heard = []
     while len(heard) < len(asked):

@@ -76,7 +76,7 @@ def start_node(made, folder, *more, authority=None, key="key"):
 def answers(made, port, path):
     """The status with which something answers there, or None."""
     context = ssl.create_default_context(cafile=made.folder / "ca.pem")
-    there = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
+    there = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=60)
     try:
         there.request("POST", path)
         return there.getresponse().status

@@ -1,8 +1,13 @@
 """``paceline deploy init``: what it makes, who may read it, what it refuses."""
 
+import contextlib
 import ipaddress
+import os
+import shutil
+import signal
 import ssl
 import stat
+import subprocess
 import sys
 import tomllib
 import warnings
@@ -10,6 +15,7 @@ import warnings
 import pytest
 
 from paceline.runs.settings import make_settings
+from tests.federation.deploy.processes import until
 
 x509 = pytest.importorskip("cryptography.x509")
 with warnings.catch_warnings():
@@ -157,3 +163,31 @@ def test_without_flower_the_error_says_what_to_install(init, tmp_path, monkeypat
     status, told = init(str(tmp_path / "fed"))
     assert status == 1 and "pip install 'paceline[flower]'" in told
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not shutil.which("sh"), reason="needs a shell")
+def test_the_supervisor_starts_a_node_again_until_it_is_ended_itself(made, tmp_path):
+    """Each start leaves a line; the third stays, and must go with its supervisor."""
+    program = tmp_path / "bin/paceline"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/starts\n[ $(wc -l < {tmp_path}/starts) -lt 3 ] && exit 1\n'
+        f"echo $$ > {tmp_path}/pid.part; mv {tmp_path}/pid.part {tmp_path}/pid; exec sleep 600\n"
+    )
+    program.chmod(0o755)
+    script = made / "nodes/north/supervise.sh"
+    script.write_text(script.read_text().replace("sleep 15", "sleep 0.01"))
+    environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    with subprocess.Popen(
+        ["sh", script], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as shell:
+        try:
+            until((tmp_path / "pid").exists, lambda: "a third start")
+            shell.terminate()
+            assert shell.wait(60) == 0
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+    assert (tmp_path / "starts").read_text().splitlines() == ["join node.toml"] * 3
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
