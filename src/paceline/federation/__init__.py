@@ -1,1 +1,1 @@
-"""Federations of real machines, over Flower."""
+"""The same algorithms on real machines: nodes of a federation host devices, and Flower carries the messages."""
