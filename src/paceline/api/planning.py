@@ -90,6 +90,14 @@ def plan_fleet(run: str | PathLike[str], out: str | PathLike[str] | None = None)
     """The fleet of a run on real machines, from its journal; written into a new TOML file if ``out`` is given.
 
     Such a file is what ``fleet`` of ``paceline.run`` takes: a simulation on it predicts the next run.
+
+    >>> import tempfile
+    >>> visit = '{"what": "visit", "site": 0, "start": 1.0, "end": 3.5}'
+    >>> with tempfile.TemporaryDirectory() as run:  # as little of a run as is needed
+    ...     _ = Path(run, "settings.json").write_text('{"clients": 1}')
+    ...     _ = Path(run, "journal.jsonl").write_text(visit + chr(10))
+    ...     plan_fleet(run).devices[0].seconds
+    (2.5,)
     """
     found = fleet.measure(Path(run))
     if out is not None:
