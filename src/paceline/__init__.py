@@ -1,7 +1,7 @@
 """Scheduled federated learning: who trains when, who waits for whom, who averages with whom.
 
 Rooms, each importing only those before it: errors, seeds, statistics, references, config, forms; clock; system;
-topology; data; learn; ledger; algorithms; worlds; runs; chaos; plans; papers; report; api; cli.
+topology; data; learn; ledger; algorithms; worlds; runs; chaos; plans; papers; report; api; federation; cli.
 ``tests/test_rooms.py`` holds the order.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paceline.algorithms.psfl import PSFL
     from paceline.algorithms.world import World
     from paceline.api.comparing import compare, run, sweep
-    from paceline.api.planning import plan_mixing, plan_overlap, plan_peers, plan_servers, plan_structure
+    from paceline.api.planning import plan_fleet, plan_mixing, plan_overlap, plan_peers, plan_servers, plan_structure
     from paceline.api.reproducing import reproduce
     from paceline.api.results import Result, load
     from paceline.api.resuming import resume
@@ -67,6 +67,7 @@ __all__ = [
     "plan_peers",
     "plan_mixing",
     "plan_servers",
+    "plan_fleet",
 ]
 
 # A name is imported from its room when it is first asked for: most rooms need torch, which takes seconds to import,
@@ -108,6 +109,7 @@ _HOMES = {
     "plan_peers": "api.planning",
     "plan_mixing": "api.planning",
     "plan_servers": "api.planning",
+    "plan_fleet": "api.planning",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this would let every misspelt name pass

@@ -101,3 +101,43 @@ def test_a_file_that_is_not_there():
     for name in ("nowhere.csv", "nowhere.toml"):
         with pytest.raises(DataError, match="there is no file"):
             read_fleet(name)
+
+
+MEASURED = """
+[server]
+seconds = 0.5
+[[device]]
+seconds = [3.0, 1.0, 2.0]
+[[device]]
+seconds = 4
+[[device]]
+seconds = [5]
+"""
+
+
+def test_measured_times_come_one_after_the_other(tmp_path):
+    path = written(tmp_path, MEASURED, "fleet.toml")
+    fleet = build_fleet(FleetSettings(file=path, jitter=0.5), 3, seed=0)
+    assert [fleet.compute.cost(0, visit, 1.0).seconds for visit in range(6)] == [3, 1, 2, 1, 2, 1]
+    assert fleet.compute.mean_seconds(0, 1.0) == 1.5
+    assert [fleet.compute.cost(2, visit, 1.0).seconds for visit in range(3)] == [5, 5, 5]
+    assert fleet.compute.cost(1, 0, 1.0).seconds != 4  # a mean takes the jitter
+    assert fleet.work(1.0).seconds == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[device]]\nseconds = []\n", "lists 0 times"),
+        ("[[device]]\nseconds = [1, 0]\n", "seconds is 0"),
+        ("[[device]]\nseconds = [1, '2']\n", "seconds is '2'"),
+        ("[[device]]\nup_mbps = [1]\ndown_mbps = 1\n", r"up_mbps is \[1\]"),
+        ("[server]\nseconds = -1\n[[device]]\nseconds = 1\n", r"\[server\]: seconds is -1"),
+        ("[server]\nwatts = 1\n[[device]]\nseconds = 1\n", "wanted one key, seconds"),
+        ("server = 3\n[[device]]\nseconds = 1\n", "wanted one key, seconds"),
+        ("[sever]\nseconds = 1\n[[device]]\nseconds = 1\n", "there is no 'sever'"),
+    ],
+)
+def test_measured_times_that_are_none(tmp_path, text, said):
+    with pytest.raises(DataError, match=said):
+        read_fleet(written(tmp_path, text, "fleet.toml"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from paceline.algorithms.structure import Structure, choose_structure
-from paceline.plans import overlap, peers, servers
+from paceline.plans import fleet, overlap, peers, servers
 from paceline.plans.demand import Demand
+from paceline.plans.fleet_file import as_toml
 from paceline.plans.neighbours import Peers
 from paceline.plans.pace import Pace
 from paceline.topology import Mixing, make_mixing, parse_graph
@@ -81,3 +84,23 @@ def plan_servers(
     True
     """
     return servers.plan_servers(Demand(**more), topologies, numbers, simulate=simulate)
+
+
+def plan_fleet(run: str | PathLike[str], out: str | PathLike[str] | None = None) -> fleet.Measured:
+    """The fleet of a run on real machines, from its journal; written into a new TOML file if ``out`` is given.
+
+    Such a file is what ``fleet`` of ``paceline.run`` takes: a simulation on it predicts the next run.
+
+    >>> import tempfile
+    >>> visit = '{"what": "visit", "site": 0, "start": 1.0, "end": 3.5}'
+    >>> with tempfile.TemporaryDirectory() as run:  # as little of a run as is needed
+    ...     _ = Path(run, "settings.json").write_text('{"clients": 1}')
+    ...     _ = Path(run, "journal.jsonl").write_text(visit + chr(10))
+    ...     plan_fleet(run).devices[0].seconds
+    (2.5,)
+    """
+    found = fleet.measure(Path(run))
+    if out is not None:
+        with Path(out).open("x", encoding="utf-8") as file:
+            file.write(as_toml(found, Path(run).absolute().name))
+    return found

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from paceline.cli.chaos import chaos
 from paceline.cli.data import data_app
+from paceline.cli.deploy import deploy_app
 from paceline.cli.limits import some_workers
 from paceline.cli.names import NamesAlgorithms, algorithms, begun
 from paceline.cli.options import (
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(plan_app, name="plan")
+app.add_typer(deploy_app, name="deploy")
 app.command()(reproduce)
 app.command(cls=NamesAlgorithms)(chaos)
 app.command()(algorithms)

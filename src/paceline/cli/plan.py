@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from paceline.cli.fleet import HELP as FLEET_HELP
+from paceline.cli.fleet import fleet_command
 from paceline.cli.peers import peers_command
 from paceline.cli.plan_answer import Answer, print_json
 from paceline.cli.servers import HELP as SERVERS_HELP
@@ -32,6 +34,7 @@ def plans() -> None:
 
 plan_app.command("servers", help=SERVERS_HELP)(servers_command)
 plan_app.command("peers")(peers_command)
+plan_app.command("fleet", help=FLEET_HELP)(fleet_command)
 
 
 @plan_app.command("structure")

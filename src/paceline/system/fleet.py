@@ -14,7 +14,7 @@ from paceline.system.failures import FAILURES, Failures, parse_failures
 from paceline.system.links import LINKS, LinkPower, Links, RateLinks, TraceLinks, parse_links
 from paceline.system.listed import DelayedLinks, FleetFile, read_fleet
 from paceline.system.network import BACKBONES, SHARINGS, Network, parse_backbone, parse_sharing
-from paceline.system.server import SERVERS, ServerCosts, UndefinedServer, parse_server
+from paceline.system.server import SERVERS, ConstantServer, ServerCosts, UndefinedServer, parse_server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,12 +96,15 @@ def build_fleet(settings: FleetSettings, size: int, seed: int) -> Fleet:
     availability = parse_availability(settings.availability, seed=seed, size=size)
     compute = listed and listed.compute(seed=seed, jitter=settings.jitter, watts=settings.watts)
     presence = listed and listed.presence(seed=seed, clients=size)
+    server = parse_server(settings.server, watts=settings.server_watts)
+    if listed is not None and listed.server is not None:
+        server = ConstantServer(listed.server, watts=settings.server_watts)
     return Fleet(
         size=size,
         compute=compute or times,
         links=links,
         availability=presence or availability,
-        server=parse_server(settings.server, watts=settings.server_watts),
+        server=server,
         network=_network(settings, links, power, seed),
         failures=parse_failures(settings.failures, seed=seed),
     )

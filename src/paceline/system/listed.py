@@ -3,7 +3,8 @@
 Columns, all of them optional, in any order: ``device`` (a name), ``seconds`` (a visit's mean time) or ``flops``
 (FLOP/s), ``up_mbps`` and ``down_mbps`` (Mbit/s), ``latency`` (seconds before the first byte), ``watts`` (while it
 computes), ``availability`` (as in ``fleet.availability``). A TOML file has one ``[[device]]`` table a device, or
-one for ``count`` devices alike. What a file does not say, the other fleet settings say.
+one for ``count`` devices alike; there ``seconds`` may be a list of measured times, and ``[server]`` may say how many
+``seconds`` a server's job takes. What a file does not say, the other fleet settings say.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ ABOVE_ZERO = {"seconds", "flops", "up_mbps", "down_mbps"}
 FLEETWIDE = ("vanish", "stragglers")
 MOST = 10_000_000
 """Devices that one file may describe."""
+MOST_MEASURED = 1_000_000
+"""Times that one device may have been measured to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,11 @@ class FleetFile:
     numbers: Mapping[str, tuple[float, ...]]
     availability: tuple[str, ...] | None
     repeat: bool
+    measured: tuple[tuple[float, ...], ...] = ()
+    """The times of each device's visits one after the other, where these were listed; empty for a device with a mean
+    alone, and for all of them where every device has one."""
+    server: float | None = None
+    """Seconds of a server's job, if the file says it."""
 
     def check(self, clients: int) -> None:
         """A file with fewer devices than clients is an error unless ``repeat`` was said."""
@@ -85,7 +93,8 @@ class FleetFile:
         seconds, rate = self.law("seconds"), self.law("flops")
         if seconds is None and rate is None:
             return None
-        return ListedTimes(seconds, rate, power, Jitter(address(seed, "system", "jitter"), jitter, 0.05))
+        spread = Jitter(address(seed, "system", "jitter"), jitter, 0.05)
+        return ListedTimes(seconds, rate, power, spread, self.measured)
 
     def presence(self, *, seed: int, clients: int) -> Availability | None:
         """When devices are there, if the file says it."""
@@ -98,19 +107,36 @@ class FleetFile:
 
 
 class ListedTimes:
-    """Times of devices that were listed: in seconds a visit, or by their FLOP/s; each with its own power."""
+    """Times of devices that were listed: in seconds a visit, or by their FLOP/s; each with its own power.
 
-    __slots__ = ("_jitter", "_rate", "_seconds", "_watts")
+    A device whose visits were measured takes these times one after the other, around and around, without jitter; but
+    the first of several once only, for much is loaded at a first visit.
+    """
 
-    def __init__(self, seconds: Listed | None, rate: Listed | None, watts: Listed, jitter: Jitter) -> None:
+    __slots__ = ("_jitter", "_measured", "_rate", "_seconds", "_watts")
+
+    def __init__(
+        self,
+        seconds: Listed | None,
+        rate: Listed | None,
+        watts: Listed,
+        jitter: Jitter,
+        measured: tuple[tuple[float, ...], ...] = (),
+    ) -> None:
         self._seconds = seconds
         self._rate = rate
         self._watts = watts
         self._jitter = jitter
+        self._measured = measured
 
     def cost(self, device: int, visit: int, flops: float) -> Cost:
         """The cost of this device's training number ``visit``."""
-        seconds = self.mean_seconds(device, flops) * self._jitter.factor(device, visit)
+        times = self._measured[device % len(self._measured)] if self._measured else ()
+        if times:
+            laps = max(len(times) - 1, 1)
+            seconds = times[visit if visit < len(times) else len(times) - laps + (visit - 1) % laps]
+        else:
+            seconds = self.mean_seconds(device, flops) * self._jitter.factor(device, visit)
         return Cost(seconds, seconds * self._watts.draw(0, device))
 
     def mean_seconds(self, device: int, flops: float) -> float:
@@ -167,7 +193,7 @@ def read_fleet(text: str) -> FleetFile:
     path, repeat = text.removesuffix(",repeat"), text.endswith(",repeat")
     if path in announced("fleets"):
         path = _announced_path(path)
-    devices = _from_toml(path) if path.endswith(".toml") else _from_csv(path)
+    devices, server = _from_toml(path) if path.endswith(".toml") else (_from_csv(path), None)
     columns = [column for column in COLUMNS if column in devices[0]]
     if "seconds" in columns and "flops" in columns:
         raise DataError(f"{path} gives both seconds and flops; a device's speed is one of them")
@@ -175,11 +201,20 @@ def read_fleet(text: str) -> FleetFile:
         raise DataError(f"{path} gives only one of up_mbps and down_mbps; a link has both")
     if "watts" in columns and not {"seconds", "flops"} & set(columns):
         raise DataError(f"{path} gives watts but neither seconds nor flops; energy needs both power and time")
-    numbers = {column: tuple(device[column] for device in devices) for column in NUMBERS if column in columns}
+    numbers = {column: tuple(_mean(device[column]) for device in devices) for column in NUMBERS if column in columns}
+    lists = tuple(times if isinstance(times := device.get("seconds"), tuple) else () for device in devices)
     words = tuple(str(device["availability"]) for device in devices) if "availability" in columns else None
     for word in set(words or ()):
         _check_rule(path, word, len(devices))
-    return FleetFile(path, len(devices), numbers, words, repeat)
+    return FleetFile(path, len(devices), numbers, words, repeat, lists if any(lists) else (), server)
+
+
+def _mean(value: float | tuple[float, ...]) -> float:
+    """A device's mean; of times that were measured, that of all but a first visit's."""
+    if not isinstance(value, tuple):
+        return value
+    later = value[1:] or value
+    return math.fsum(later) / len(later)
 
 
 def _announced_path(name: str) -> str:
@@ -222,14 +257,30 @@ def _most(column: str) -> float:
     return {"seconds": LONGEST, "latency": LONGEST, "watts": STRONGEST}.get(column, GREATEST)
 
 
-def _from_toml(path: str) -> list[dict[str, Any]]:
+def _from_toml(path: str) -> tuple[list[dict[str, Any]], float | None]:
     file = expanded(path)
     try:
-        tables = parse_toml(read_text(file), str(file), DataError).get("device")
+        tree = parse_toml(read_text(file), str(file), DataError)
     except FileNotFoundError:
         raise DataError(f"there is no file {file}; give the path of a fleet in CSV or TOML") from None
     except tomllib.TOMLDecodeError as wrong:
         raise DataError(f"{file} cannot be read as TOML: {wrong}") from wrong
+    for key in tree:
+        if key not in ("device", "server"):
+            raise DataError(f"{file}: there is no {shown(key)}; wanted [[device]] tables and at most one [server]")
+    return _devices(file, tree.get("device")), _server(file, tree.get("server"))
+
+
+def _server(file: Path, table: Any) -> float | None:
+    """Seconds of a server's job."""
+    if table is None:
+        return None
+    if not isinstance(table, dict) or table.keys() != {"seconds"}:
+        raise DataError(f"{file}: [server] is {shown(table)}; wanted one key, seconds, those of a job")
+    return _figure(f"{file}: [server]", "seconds", table["seconds"])
+
+
+def _devices(file: Path, tables: Any) -> list[dict[str, Any]]:
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise DataError(f"{file} has no devices; wanted one [[device]] table for each, or for `count` devices alike")
     devices: list[dict[str, Any]] = []
@@ -255,10 +306,19 @@ def _table(file: Path, number: int, table: dict[str, Any]) -> tuple[int, dict[st
     for key, value in cells.items():
         if key not in COLUMNS:
             raise DataError(f"{where}: there is no key {shown(key)}; {nearest(key, (*COLUMNS, 'count'))}")
-        if key in NUMBERS:
-            number_like = isinstance(value, int | float) and not isinstance(value, bool)
-            zero, most = key not in ABOVE_ZERO, _most(key)
-            if not number_like or not (is_figure(value, most) or (zero and value == 0)):
-                raise DataError(f"{where}: {key} is {shown(value)}; wanted {wanted(most, zero=zero)}")
-            cells[key] = float(value)
+        if key == "seconds" and isinstance(value, list):
+            if not 1 <= len(value) <= MOST_MEASURED:
+                raise DataError(f"{where}: seconds lists {len(value):,} times; wanted 1 to {MOST_MEASURED:,}")
+            cells[key] = tuple(_figure(where, key, one) for one in value)
+        elif key in NUMBERS:
+            cells[key] = _figure(where, key, value)
     return count, cells
+
+
+def _figure(where: str, key: str, value: Any) -> float:
+    """A number of a TOML file, within its bounds."""
+    number_like = isinstance(value, int | float) and not isinstance(value, bool)
+    zero, most = key not in ABOVE_ZERO, _most(key)
+    if not number_like or not (is_figure(value, most) or (zero and value == 0)):
+        raise DataError(f"{where}: {key} is {shown(value)}; wanted {wanted(most, zero=zero)}")
+    return float(value)
