@@ -18,8 +18,8 @@ from paceline.learn.space import Space
 
 _finite: dict[int, weakref.ref[Tensor]] = {}
 """Tensors that hold no NaN, by their numbers: runs share their data, and looking takes long."""
-LOOKED_AT = 1 << 24
-"""Numbers that are looked at together: the answer takes a byte each."""
+LOOKED_AT = 1 << 20
+"""Numbers that are looked at together: what is computed on the way takes ten bytes each."""
 
 
 def _is_finite(x: Tensor) -> bool:
