@@ -14,6 +14,8 @@ from paceline.learn.programs.program import Program
 
 SLICE = 8192
 """Samples (over all models) that go through the network at a time."""
+CPU_SLICE = 1024
+"""On a CPU: what they become on their way then stays in the cache (LeNet is scored 1.6 times as fast)."""
 
 
 @torch.no_grad()
