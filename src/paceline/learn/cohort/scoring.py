@@ -14,8 +14,9 @@ from paceline.learn.programs.program import Program
 
 SLICE = 8192
 """Samples (over all models) that go through the network at a time."""
-CPU_SLICE = 1024
-"""On a CPU: what they become on their way then stays in the cache (LeNet is scored 1.6 times as fast)."""
+ALONE_SLICE = 1024
+"""Of a network that goes alone on a CPU: images then stay in the cache (LeNet is scored 1.6 times as fast). Of others
+so few would have other bits beside more models."""
 
 
 @torch.no_grad()

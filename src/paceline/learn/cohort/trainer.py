@@ -29,7 +29,7 @@ from paceline.learn.cohort.captured import CaptureCache, recipe_form
 from paceline.learn.cohort.cutting import rows_of
 from paceline.learn.cohort.probing import ProbePlan, probe_cohort
 from paceline.learn.cohort.rules import Part, Rules
-from paceline.learn.cohort.scoring import CPU_SLICE, SLICE, score_jobs
+from paceline.learn.cohort.scoring import ALONE_SLICE, SLICE, score_jobs
 from paceline.learn.cohort.scripted import scripts_of
 from paceline.learn.cohort.shrinking import Done, Shrinking
 from paceline.learn.cohort.step import CohortState, StepPlan
@@ -77,7 +77,7 @@ class CohortTrainer:
         self._shrinking = Shrinking(self._let_go)
         self._undivided: set[object] = set()
         """Programs of which a client needs the whole device: none run side by side."""
-        self._samples = SLICE if on_gpu else CPU_SLICE
+        self._samples = SLICE
         self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Tensor, Tensor]] = {}
         self._streams: Streams | None = None
         self._captures: dict[int, CaptureCache] = defaultdict(CaptureCache)  # by stream: each has its own buffers
@@ -256,6 +256,8 @@ class CohortTrainer:
         order, cuts = laid_out(parts)
         wide = [part.rows for part in parts for _ in part.places]
         models, samples = (None, SLICE) if self.budget is None else self.budget.scored(program.space)
+        if self.rules.go_alone(program):
+            samples = min(samples, ALONE_SLICE)
 
         def score(cut: slice) -> list[Score]:
             some = [jobs[k] for k in order[cut]]
