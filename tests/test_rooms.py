@@ -22,7 +22,20 @@ ROOMS = [
     "topology",
     "data",
 ]
-ROOMS += ["learn", "ledger", "algorithms", "worlds", "runs", "chaos", "plans", "papers", "report", "api", "cli"]
+ROOMS += [
+    "learn",
+    "ledger",
+    "algorithms",
+    "worlds",
+    "runs",
+    "chaos",
+    "plans",
+    "papers",
+    "report",
+    "api",
+    "federation",
+    "cli",
+]
 SOURCE = Path(paceline.__file__).parent
 FILES = {
     ".".join(("paceline", *file.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import count
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from paceline.clock import VirtualLoop, WallClock
-from paceline.errors import Diverged, Dropped, SiteError
+from paceline.errors import Diverged, Dropped, Reason, SiteError
 from paceline.learn.codecs import Codec, Masked
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
@@ -25,10 +25,10 @@ from paceline.worlds.local.arrivals import Arrivals
 from paceline.worlds.local.expressions import Words, codec_words
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.holdings import Holdings, Results, Sent
+from paceline.worlds.local.hosts import Hosts
 from paceline.worlds.local.journal import Act
 from paceline.worlds.local.machines import Carried
 from paceline.worlds.local.presence import WallPresence
-from paceline.worlds.local.workers import Workers
 from paceline.worlds.local.writing import DENSE, Writer
 from paceline.worlds.local.writing import read as read_model
 from paceline.worlds.machines import Task
@@ -45,7 +45,7 @@ class WorkerHands:
         loop: VirtualLoop,
         clock: WallClock,
         learner: Learner,
-        workers: Workers,
+        hosts: Hosts,
         presence: WallPresence,
         arrivals: Arrivals | None = None,
     ) -> None:
@@ -53,11 +53,13 @@ class WorkerHands:
         self._loop = loop
         self._clock = clock
         self._learner = learner
-        self._workers = workers
+        self._hosts = hosts
         self._presence = presence
         self._arrivals = arrivals
         self._writer = Writer(Executor(CohortTrainer("cpu", 1, 1)))
         self._brought = count()
+        self.on_lost: Callable[[int, Reason, str], None] = lambda client, reason, why: None
+        """Told who dropped out and why, where that is known."""
 
     async def visit(self, act: Act, task: Task, visit: int) -> tuple[Model, Model | None]:
         """The client trains on what it holds, and keeps what it made."""
@@ -228,7 +230,7 @@ class WorkerHands:
         """Ask a device and wait; one that is lost is asked again when it is back."""
         client, until = words["client"], time.monotonic() + PATIENCE
         while time.monotonic() < until:
-            if (reply := self._workers.of(client).ask_now(words, blobs)) is not None:
+            if (reply := self._hosts.of(client).ask_now(words, blobs)) is not None:
                 if "error" in reply.words:
                     raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")
                 return reply
@@ -236,8 +238,8 @@ class WorkerHands:
         raise SiteError(f"client {client} holds a model that is to be observed, and does not answer")
 
     def close(self) -> None:
-        """End the workers."""
-        self._workers.stop()
+        """End the hosts."""
+        self._hosts.stop()
         if self._arrivals is not None:
             self._arrivals.close()
 
@@ -252,13 +254,20 @@ class WorkerHands:
         """Ask a device; ``Dropped`` if its process dies before it has answered."""
         future: asyncio.Future[Frame | None] = self._loop.create_future()
         asked = {**words, "client": client, "forget": self.holdings.forgotten(client)}
-        self._workers.of(client).ask(asked, blobs, lambda frame: None if future.done() else future.set_result(frame))
+        self._hosts.of(client).ask(asked, blobs, lambda frame: None if future.done() else future.set_result(frame))
         reply = await future
         if reply is None:
             raise Dropped(client, self._loop.time(), reason="lost", gone=self._presence.gone(client))
+        if "lost" in reply.words:
+            raise self._lost(client, reply.words["lost"], str(reply.words["why"]))
         if "error" in reply.words:
             raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")
         return reply
+
+    def _lost(self, client: int, reason: Reason, why: str) -> Dropped:
+        """A device that drops out, and why, for the run's log."""
+        self.on_lost(client, reason, why)
+        return Dropped(client, self._loop.time(), reason=reason, gone=self._presence.gone(client))
 
 
 def _pretend(model: Model) -> bool:
