@@ -6,21 +6,20 @@ process was started anew, is known to the node, which answers it from its cache.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from paceline.errors import SiteError, WireError
 from paceline.federation.config import Limits
 from paceline.federation.courier import REFUSED, Courier, Grid, Letter, Lost, Reply
+from paceline.federation.errands import Errand, answers_of
+from paceline.federation.folding import Folding, make_ask
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.hosts import Answered, Scene
 
@@ -29,31 +28,11 @@ FORMAT = 1
 """Of what is said to nodes; one that speaks another is refused."""
 GREETING = 60.0
 """Seconds in which a node must say who it is."""
-PROBE = 30.0
-"""Seconds after which a node that has not answered is asked whether it is there."""
 TRIES = 3
 """How often a task is sent before its device counts as lost."""
 AGAIN = (0, 3, 4, 8)
 """Flower's codes of mishaps on the way to a node that may well be there: unknown, a message or a reply that is not
 there any more, an application that crashed."""
-
-
-@dataclass(eq=False)
-class Errand:
-    """A task on its way, as often as it is sent."""
-
-    client: int
-    words: dict[str, Any]
-    blobs: tuple[bytes, ...]
-    answered: Answered
-    number: str
-    begun: float
-    tries: int = 0
-    done: bool = False
-
-    def is_slow(self) -> bool:
-        """Whether it is worth asking if anybody is there."""
-        return time.monotonic() > self.begun + PROBE * self.tries
 
 
 class Nodes:
@@ -76,6 +55,7 @@ class Nodes:
         self._waiting = waiting
         """Seconds for which nodes are waited for in the beginning."""
         self._courier = Courier(grid, limits.bytes, self._look, self._end)
+        self._folding = Folding(scene.directory / "pending")
         self._lock = threading.RLock()
         self._node: dict[int, int] = {}
         """The node that a client is, if it is there."""
@@ -111,31 +91,42 @@ class Nodes:
         self._courier.stop()
 
     def ask(self, client: int, words: dict[str, Any], blobs: Sequence[bytes], answered: Answered) -> None:
-        """Have a node do something; ``answered`` is called from another thread."""
-        said = {name: value for name, value in words.items() if name != "forget"}
-        errand = Errand(client, words, tuple(blobs), answered, number_of(said, blobs), time.monotonic())
+        """Have a node do something; ``answered`` may be called from another thread."""
+        ask = make_ask(words, blobs)
+        errand, ready = Errand(client, ask, answered, time.monotonic()), None
         with self._lock:
-            there = client in self._node
-            if there:
-                self._errands[client].append(errand)
-        if there:
+            there, waits = client in self._node, words["do"] == "receive"
+            if there and waits:
+                self._folding.defer(client, ask)
+                ready = Frame({})
+            elif there:
+                errand.guess = self._folding.guess(client, ask)
+                self._folding.note(client, ask)
+                ready = self._folding.ready(client, ask.number)
+                if ready is None:
+                    self._errands[client].append(errand)
+        if there and ready is None:
             self._send(errand)
         else:
-            answered(None)
+            answered(ready)
 
-    # -- tasks ----------------------------------------------------------------------------------------------------
+    # -- tasks ------------------------------------------------------------------------------------------------------
 
     def _send(self, errand: Errand) -> None:
         errand.tries += 1
-        ask = {"id": errand.number, "words": errand.words, "blobs": len(errand.blobs)}
-        words = self._said({"do": "tasks", "asks": [ask]})
-        left = errand.begun + self._limits.seconds - time.monotonic()
         with self._lock:
             node = self._node.get(errand.client)
+            asks = [*self._folding.waiting(errand.client), errand.ask]
+        if errand.guess is not None:
+            asks.append(errand.guess)
+        said = [{"id": ask.number, "words": ask.words, "blobs": len(ask.blobs)} for ask in asks]
+        blobs = tuple(blob for ask in asks for blob in ask.blobs)
+        left = errand.begun + self._limits.seconds - time.monotonic()
         if node is None:
             self._settle(errand, None)
             return
-        self._courier.send(Letter(node, words, errand.blobs, max(0.0, left), partial(self._replied, errand)))
+        words = self._said({"do": "tasks", "asks": said})
+        self._courier.send(Letter(node, words, blobs, max(0.0, left), partial(self._replied, errand)))
 
     def _said(self, words: dict[str, Any]) -> dict[str, Any]:
         """With what every letter says; no two are alike, for Flower numbers them by what they hold."""
@@ -146,14 +137,16 @@ class Nodes:
             return
         if isinstance(reply, Frame):
             try:
-                answer = _answer(reply, errand.number)
+                answers = answers_of(reply, errand.ask.number)
             except WireError as problem:
                 reply = Lost(REFUSED, str(problem))
             else:
-                self._trip(errand, letter, reply.words, "")
-                self._settle(errand, answer)
+                self._trip(errand, letter, reply, "")
+                with self._lock:
+                    self._folding.came(errand.client, answers, errand.guess)
+                self._settle(errand, answers[errand.ask.number])
                 return
-        self._trip(errand, letter, {}, f"{reply.code}: {reply.reason}")
+        self._trip(errand, letter, Frame({}), f"{reply.code}: {reply.reason}")
         if reply.code in AGAIN and errand.tries < TRIES:
             self._send(errand)
         elif reply.code == REFUSED:
@@ -171,18 +164,19 @@ class Nodes:
             self._errands[errand.client].remove(errand)
         errand.answered(answer)
 
-    def _trip(self, errand: Errand, letter: Letter, words: dict[str, Any], outcome: str) -> None:
-        times = words.get("times")
+    def _trip(self, errand: Errand, letter: Letter, reply: Frame, outcome: str) -> None:
+        times = reply.words.get("times")
         self._on_trip(
             {
                 "client": errand.client,
-                "do": errand.words.get("do"),
-                "task": errand.number,
+                "do": [ask["words"]["do"] for ask in letter.words["asks"]],
+                "task": errand.ask.number,
                 "try": errand.tries,
                 "sent": letter.pushed,
                 "came": time.time(),
                 "times": times if isinstance(times, dict) else {},
-                "bytes": sum(map(len, letter.blobs)),
+                "bytes_down": sum(map(len, letter.blobs)),
+                "bytes_up": sum(map(len, reply.blobs)),
                 "outcome": outcome,
             }
         )
@@ -294,30 +288,6 @@ class Node:
         self._nodes.ask(self._client, words, blobs, box.put)
         found = box.get()
         return None if found is None or "lost" in found.words else found
-
-
-def number_of(words: dict[str, Any], blobs: Sequence[bytes]) -> str:
-    """The number of a task: the same for the same words and bytes, whoever asks and when."""
-    found = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
-    for blob in blobs:
-        found.update(hashlib.sha256(blob).digest())
-    return found.hexdigest()[:32]
-
-
-def _answer(reply: Frame, number: str) -> Frame:
-    """What a node answered to a task; ``WireError`` for what is no answer to it."""
-    if "error" in reply.words:
-        return Frame({"error": str(reply.words["error"])})
-    answers, start = reply.words.get("answers"), 0
-    for answer in answers if isinstance(answers, list) else ():
-        try:
-            name, words, count = str(answer["id"]), dict(answer["words"]), int(answer["blobs"])
-        except (TypeError, KeyError, ValueError):
-            break
-        if name == number and 0 <= count <= len(reply.blobs) - start:
-            return Frame(words, reply.blobs[start : start + count])
-        start += count
-    raise WireError("it answered something else than it was asked")
 
 
 def _fail(why: str) -> None:
