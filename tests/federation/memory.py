@@ -58,7 +58,10 @@ class MemoryGrid:
                 continue
             if fault is None:
                 content = self.changed(number, frame, node.answer(message.content))
-                reply = Message(content, reply_to=message)
+                if content is None:  # it is lost on its way back, and Flower says so
+                    reply = Message(Error(4, "the reply is not there"), reply_to=message)
+                else:
+                    reply = Message(content, reply_to=message)
             else:
                 reply = Message(Error(fault, "so it was arranged"), reply_to=message)
             self._replies[message.metadata.message_id] = reply

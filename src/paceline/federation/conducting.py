@@ -26,6 +26,7 @@ from paceline.runs.keeper import Keeping
 from paceline.runs.performing import Hosting, Resumption, perform, read_resumption
 from paceline.runs.stopping import Stopped
 from paceline.runs.until import Until
+from paceline.worlds.local.checks import Checks
 
 TRIPS = "trips.jsonl"
 """Every message of a run: when it was sent, taken up, done and answered, and how many bytes it had."""
@@ -35,7 +36,9 @@ def conduct(grid: Grid, file: Path, attempt: str) -> None:
     """Run what the server's file says, and write down how it ended for whoever serves it."""
     config = read_server(file)
     log_of(config).parent.mkdir(parents=True, exist_ok=True)
-    logging.getLogger("paceline").addHandler(logging.FileHandler(log_of(config), encoding="utf-8"))
+    log = logging.getLogger("paceline")
+    log.addHandler(logging.FileHandler(log_of(config), encoding="utf-8"))
+    log.setLevel(logging.INFO)
     holder = Holder(os.getpid(), started(os.getpid()))
     write_json(config.state / f"server-{attempt}.json", {"pid": holder.pid, "started": holder.started})
     status, message = "failed", ""
@@ -69,7 +72,9 @@ def _run(grid: Grid, config: ServerConfig) -> None:
         LiveProgress(console=Console(file=log, highlight=False, width=200)) as progress,
     ):
         hosting = Hosting(
-            lambda scene: Nodes(grid, name, config.limits, scene, on_trip=trips.add), config.limits.grace
+            lambda scene: Nodes(grid, name, config.limits, scene, on_trip=trips.add),
+            config.limits.grace,
+            Checks(config.limits.norm),
         )
         outcome = perform(experiment, progress, resumption, hosting)
     for run in outcome.failures:

@@ -75,7 +75,7 @@ class Nodes:
         until = time.monotonic() + self._waiting
         while not self._all.wait(min(10.0, max(0.0, until - time.monotonic()))):
             missing = [client for client in range(self._scene.clients) if client not in self._node]
-            LOG.warning("waiting for the nodes of clients %s", missing)
+            LOG.info("waiting for the nodes of clients %s", missing)
             if self._problem is not None or time.monotonic() >= until:
                 self.stop()
                 raise SiteError(self._problem or f"the nodes of clients {missing} have not joined")
@@ -228,7 +228,7 @@ class Nodes:
         with self._lock:
             self._node[client] = node
             everybody = len(self._node) == self._scene.clients
-        LOG.warning("client %d is there", client)
+        LOG.info("client %d is there", client)
         if self._started:
             self._scene.clock.post(partial(self._scene.on_presence, client, True))
         if everybody:
@@ -256,7 +256,7 @@ class Nodes:
                 return
             gone = self._node.pop(client)
             lost = list(self._errands[client])
-        LOG.warning("client %d is away: %s", client, why)
+        LOG.info("client %d is away: %s", client, why)
         self._courier.abandon(gone)
         if self._started:
             self._scene.clock.post(partial(self._scene.on_presence, client, False))

@@ -55,14 +55,15 @@ class Server:
         self.check()
         with Stopping(patience=0):
             try:
-                self._start()
-                self._follow(tend)
+                self.start()
+                self.follow(tend)
             finally:
                 self.children.stop()
 
     # -- starting ---------------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Have the SuperLink listen, and somebody who starts the server application."""
         config = self.config
         for old in [*config.state.glob("server-*.json"), *config.state.glob("outcome-*.json")]:
             old.unlink()
@@ -87,7 +88,8 @@ class Server:
 
     # -- following --------------------------------------------------------------------------------------------------
 
-    def _follow(self, tend: Callable[[], None]) -> None:
+    def follow(self, tend: Callable[[], None] = lambda: None) -> None:
+        """Begin the run, or go on with it, and tell how it goes until it has ended."""
         for _ in range(ATTEMPTS):
             attempt = secrets.token_hex(4)
             self._number = flower.start_run(self.config, self.file, attempt)

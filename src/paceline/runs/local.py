@@ -20,6 +20,7 @@ from paceline.runs.until import Until
 from paceline.system import FleetSettings
 from paceline.worlds.absence import parse_absence
 from paceline.worlds.learner import Learner
+from paceline.worlds.local.checks import Checks
 from paceline.worlds.local.hands import WorkerHands
 from paceline.worlds.local.hosts import MakeHosts, Scene
 from paceline.worlds.local.journal import Entry, Journal, read_journal
@@ -48,6 +49,7 @@ def make_local_run(
     observations: Observations | None = None,
     launch: Launch = PROCESS,
     make_hosts: MakeHosts | None = None,
+    checks: Checks | None = None,
 ) -> Run:
     """A run whose devices are processes of this machine, which start and end with it; or are with other hosts.
 
@@ -65,7 +67,8 @@ def make_local_run(
     scene = Scene(clock, describe(settings), settings.clients, place, _noted(journal, presence))
     hosts = (make_hosts or partial(Workers, workers, launch))(scene)
     arrivals = None if observations is None else observations.arrivals
-    hands = WorkerHands(loop, clock, learner, hosts, presence, arrivals)
+    hands = WorkerHands(loop, clock, learner, hosts, presence, arrivals, checks)
+    hands.patience = max(hands.patience, grace)
     past = None
     if observations is not None and observations.again and directory is not None:
         past = _Past(directory, loop, hands, observations)

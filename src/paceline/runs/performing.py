@@ -28,6 +28,7 @@ from paceline.runs.run import Run
 from paceline.runs.sameness import DATA, circumstances, data_digests, refuse_changed
 from paceline.runs.settings import ExecutorSettings, Settings
 from paceline.runs.stopping import PATIENCE, Stopping
+from paceline.worlds.local.checks import Checks
 from paceline.worlds.local.hosts import MakeHosts
 
 OnRow = Callable[[Run, Row], None]
@@ -39,6 +40,8 @@ class Hosting(NamedTuple):
     make_hosts: MakeHosts
     grace: float
     """Seconds after which a device that is away is taken to have left for good."""
+    checks: Checks
+    """What is believed of what they send."""
 
 
 @dataclass(frozen=True, kw_only=True)

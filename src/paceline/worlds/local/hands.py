@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from paceline.clock import VirtualLoop, WallClock
-from paceline.errors import Diverged, Dropped, Reason, SiteError
+from paceline.errors import Diverged, Dropped, Reason, SiteError, WireError
 from paceline.learn.codecs import Codec, Masked
+from paceline.learn.codecs.base import payload_of
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
@@ -22,6 +23,7 @@ from paceline.learn.placeholders import PLACEHOLDER
 from paceline.learn.recipe import one_step
 from paceline.worlds.learner import FOLLOWING, Learner
 from paceline.worlds.local.arrivals import Arrivals
+from paceline.worlds.local.checks import Checks, figure_of
 from paceline.worlds.local.expressions import Words, codec_words
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.holdings import Holdings, Results, Sent
@@ -48,6 +50,7 @@ class WorkerHands:
         hosts: Hosts,
         presence: WallPresence,
         arrivals: Arrivals | None = None,
+        checks: Checks | None = None,
     ) -> None:
         self.holdings = Holdings(learner)
         self._loop = loop
@@ -56,6 +59,10 @@ class WorkerHands:
         self._hosts = hosts
         self._presence = presence
         self._arrivals = arrivals
+        self._checks = checks
+        """What is believed of what devices send; None: everything, for they are ours."""
+        self.patience = PATIENCE
+        """Seconds for which whoever observes waits for a device."""
         self._writer = Writer(Executor(CohortTrainer("cpu", 1, 1)))
         self._brought = count()
         self.on_lost: Callable[[int, Reason, str], None] = lambda client, reason, why: None
@@ -80,6 +87,8 @@ class WorkerHands:
         if gradient is not None:
             words["then"] = self._then(task, visit, trained, gradient, expression)
         reply = await self._ask(client, words, expression.blobs)
+        if self._checks is not None:
+            self._believe(client, lambda: figure_of(reply.words))
         if not reply.words["finite"]:
             raise Diverged(
                 f"training diverged to NaN or infinity at client {client}, round {task.round + 1},"
@@ -112,7 +121,11 @@ class WorkerHands:
         blobs = await self._taken(act, models) if act.site >= 0 else self.written(models)
         size = float(sum(map(len, blobs)))
         kept: tuple[tuple[int, int], ...] = ()
+        if act.site >= 0 and self._checks is not None:
+            self._believe(act.site, lambda: self._checked(act, models, blobs))
         if act.target >= 0:
+            if act.site < 0 and self._checks is not None:
+                self._checks.sent(act.target, [self._writer.value(model) for model in models])
             arrived = await self._given(act, models, blobs)
         else:
             arrived = self._read(models, blobs)
@@ -176,6 +189,26 @@ class WorkerHands:
             self.holdings.held(act.target, model.space, act.handle(f"came.{k}")) for k, model in enumerate(models)
         ]
 
+    def _checked(self, act: Act, models: Sequence[Model], blobs: Sequence[bytes]) -> None:
+        """Refuse what a device sends if it is not what it was asked for; what only its receiver can read, by form."""
+        assert self._checks is not None
+        if len(blobs) != len(models):
+            raise WireError(f"it sent {len(blobs)} models; wanted {len(models)}")
+        masked = [isinstance(codec_of(model), Masked) for model in models]
+        if act.target < 0 or not any(masked):
+            values = [came.value for came in self._read(models, blobs)]
+            self._checks.values(act.site, [value for value in values if value is not None])
+            return
+        for model, data in zip(models, blobs, strict=True):
+            payload_of(codec_of(model) or DENSE, model.space, data)
+
+    def _believe(self, client: int, check: Callable[[], object]) -> None:
+        """Let a device whose answer is refused drop out."""
+        try:
+            check()
+        except WireError as problem:
+            raise self._lost(client, "refused", str(problem)) from None
+
     def _read(self, models: Sequence[Model], blobs: Sequence[bytes]) -> list[Model]:
         """A server reads what came."""
         arrived: list[Model] = []
@@ -228,7 +261,7 @@ class WorkerHands:
 
     def _ask_now(self, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
         """Ask a device and wait; one that is lost is asked again when it is back."""
-        client, until = words["client"], time.monotonic() + PATIENCE
+        client, until = words["client"], time.monotonic() + self.patience
         while time.monotonic() < until:
             if (reply := self._hosts.of(client).ask_now(words, blobs)) is not None:
                 if "error" in reply.words:
@@ -261,7 +294,10 @@ class WorkerHands:
         if "lost" in reply.words:
             raise self._lost(client, reply.words["lost"], str(reply.words["why"]))
         if "error" in reply.words:
-            raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")
+            said = f"client {client} could not {words['do']}: {reply.words['error']}"
+            if self._checks is not None:  # one node's trouble is not the end of all
+                raise self._lost(client, "refused", said)
+            raise SiteError(said)
         return reply
 
     def _lost(self, client: int, reason: Reason, why: str) -> Dropped:
