@@ -1,5 +1,7 @@
 """Mishaps are sent again, or is a drop-out; a task counts once, and a run that was cut off goes on."""
 
+import shutil
+
 import pytest
 
 from paceline.errors import SettingError
@@ -110,6 +112,22 @@ def test_the_superlink_may_be_away_for_a_while(tmp_path, monkeypatch):
     assert len(failed) == 60 and run.world.ledger.visits == 9 and replay(tmp_path / "run").equal
 
 
+@pytest.fixture
+def copied(monkeypatch):
+    """Copy again what changes meanwhile: threads go on to learn what nodes have received."""
+    copytree = shutil.copytree
+
+    def patiently(*words, **more):
+        while True:
+            try:
+                return copytree(*words, **more)
+            except (shutil.Error, FileNotFoundError):
+                shutil.rmtree(words[1])
+
+    monkeypatch.setattr(shutil, "copytree", patiently)
+
+
+@pytest.mark.usefixtures("copied")
 @pytest.mark.parametrize("name", ["fedavg", "apfl", "da-dpfl", "psfl"])
 def test_a_server_that_was_killed_goes_on_and_only_what_was_under_way_is_done_again(
     name, tmp_path, monkeypatch, visits

@@ -68,7 +68,7 @@ def make_local_run(
     hosts = (make_hosts or partial(Workers, workers, launch))(scene)
     arrivals = None if observations is None else observations.arrivals
     hands = WorkerHands(loop, clock, learner, hosts, presence, arrivals, checks)
-    hands.patience = max(hands.patience, grace)
+    hands.observer.patience = max(hands.observer.patience, grace)
     past = None
     if observations is not None and observations.again and directory is not None:
         past = _Past(directory, loop, hands, observations)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from itertools import count
 from typing import Any
 
 import torch
@@ -19,7 +17,6 @@ from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
 from paceline.learn.hashing import signed
-from paceline.learn.placeholders import PLACEHOLDER
 from paceline.learn.recipe import one_step
 from paceline.worlds.learner import FOLLOWING, Learner
 from paceline.worlds.local.arrivals import Arrivals
@@ -30,13 +27,11 @@ from paceline.worlds.local.holdings import Holdings, Results, Sent
 from paceline.worlds.local.hosts import Hosts
 from paceline.worlds.local.journal import Act
 from paceline.worlds.local.machines import Carried
+from paceline.worlds.local.observing import Observer
 from paceline.worlds.local.presence import WallPresence
 from paceline.worlds.local.writing import DENSE, Writer
 from paceline.worlds.local.writing import read as read_model
 from paceline.worlds.machines import Task
-
-PATIENCE, AGAIN = 60.0, 0.2
-"""Seconds for which somebody who observes waits for a device, and after which it asks again."""
 
 
 class WorkerHands:
@@ -61,10 +56,8 @@ class WorkerHands:
         self._arrivals = arrivals
         self._checks = checks
         """What is believed of what devices send; None: everything, for they are ours."""
-        self.patience = PATIENCE
-        """Seconds for which whoever observes waits for a device."""
         self._writer = Writer(Executor(CohortTrainer("cpu", 1, 1)))
-        self._brought = count()
+        self.observer = Observer(self.holdings, hosts)
         self.on_lost: Callable[[int, Reason, str], None] = lambda client, reason, why: None
         """Told who dropped out and why, where that is known."""
 
@@ -230,45 +223,7 @@ class WorkerHands:
 
     def bring(self, models: Sequence[Model]) -> None:
         """Values for whoever observes the run: that is no traffic of the run."""
-        for model in models:
-            for part in self.holdings.parts(model):
-                self._fetch(part)
-
-    def pass_over(self, models: Sequence[Model]) -> None:
-        """What ``bring`` does, and what is then computed, but without values: they were seen before."""
-        for model in models:
-            for part in self.holdings.parts(model):
-                self._fetched_results(part).keep()
-                part.settle(PLACEHOLDER)
-            _pretend(model)
-
-    def look_again(self, models: Sequence[Model]) -> None:
-        """Have the values after all."""
-        for model in models:
-            _admit(model)
-        self.bring(models)
-
-    def _fetched_results(self, part: Model) -> Results:
-        return Results(self.holdings, self.holdings.client(part), [part], f"seen.{next(self._brought)}")
-
-    def _fetch(self, part: Model) -> None:
-        client, results = self.holdings.client(part), self._fetched_results(part)
-        sent = Sent(self.holdings, client)
-        words = {"do": "bring", "wanted": sent.add(part), "nodes": sent.nodes, "results": results.words(sent)}
-        reply = self._ask_now({**words, "client": client}, sent.blobs)
-        results.keep()
-        part.settle(DENSE.decode(part.space, reply.blobs[0]))
-
-    def _ask_now(self, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
-        """Ask a device and wait; one that is lost is asked again when it is back."""
-        client, until = words["client"], time.monotonic() + self.patience
-        while time.monotonic() < until:
-            if (reply := self._hosts.of(client).ask_now(words, blobs)) is not None:
-                if "error" in reply.words:
-                    raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")
-                return reply
-            time.sleep(AGAIN)
-        raise SiteError(f"client {client} holds a model that is to be observed, and does not answer")
+        self.observer.bring(models)
 
     def close(self) -> None:
         """End the hosts."""
@@ -304,24 +259,6 @@ class WorkerHands:
         """A device that drops out, and why, for the run's log."""
         self.on_lost(client, reason, why)
         return Dropped(client, self._loop.time(), reason=reason, gone=self._presence.gone(client))
-
-
-def _pretend(model: Model) -> bool:
-    """Whether a model is made of what was passed over; then so is its value. What servers made can be made again."""
-    if model.value is not None:
-        return model.value is PLACEHOLDER
-    pretended = [_pretend(parent) for parent in model.parents]  # of all of them, not up to the first
-    if any(pretended):
-        model.value = PLACEHOLDER
-    return any(pretended)
-
-
-def _admit(model: Model) -> None:
-    """Take pretended values away."""
-    if model.value is PLACEHOLDER:
-        model.value = None
-        for parent in model.parents:
-            _admit(parent)
 
 
 def codec_of(model: Model) -> Codec | None:
