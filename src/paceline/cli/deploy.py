@@ -81,6 +81,17 @@ def deploy_again(
     _try(place, server, files, read_server(server).out, told, json=json)
 
 
+@deploy_app.command("status")
+def deploy_status(
+    place: Annotated[Path, typer.Argument(help="The directory of a server, with its server.toml, or that file.")],
+) -> None:
+    """Say how a federation stands: its SuperLink, its run, and what its nodes have answered."""
+    from paceline.federation.standing import standing
+
+    for line in standing(place):
+        typer.echo(line)
+
+
 def _try(place: Path, server: Path, files: list[Path], out: Path, told: Console, *, json: bool) -> None:
     from paceline.federation.trying import try_out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -48,7 +49,8 @@ def write_federation(
 def free_ports(count: int) -> list[int]:
     """Ports on which nobody listens just now."""
     found = []
-    for port in PORTS:
+    first = 7 * os.getpid() % len(PORTS)  # two who look at once do not find the same
+    for port in (*PORTS[first:], *PORTS[:first]):
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
