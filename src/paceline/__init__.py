@@ -1,7 +1,7 @@
 """Scheduled federated learning: who trains when, who waits for whom, who averages with whom.
 
 Rooms, each importing only those before it: errors, seeds, statistics, references, config, forms; clock; system;
-topology; data; learn; ledger; algorithms; worlds; runs; chaos; plans; papers; report; api; cli.
+topology; data; learn; ledger; algorithms; worlds; runs; chaos; plans; papers; report; api; federation; cli.
 ``tests/test_rooms.py`` holds the order.
 """
 

@@ -1,6 +1,7 @@
 """The files of servers and nodes, and the commands that read them."""
 
 import socket
+import subprocess
 import threading
 import time
 
@@ -14,6 +15,7 @@ from paceline.federation.config import NodeConfig, RunConfig, ServerConfig, Supe
 from paceline.federation.processes import Child, environment
 from paceline.federation.resident import Resident, listen
 from paceline.federation.trying import free_ports, write_federation
+from paceline.ledger.lock import Holder, started
 from paceline.worlds.local.frames import Frame, read, write
 
 SERVER = """
@@ -157,3 +159,13 @@ def test_status_and_errors_of_the_commands(tmp_path, capsys):
         with pytest.raises(SystemExit) as end:
             main(words)
         assert end.value.code == 1 and said in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_process_that_was_killed_runs_no_more_though_nobody_has_waited_for_it():
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        holder = Holder(process.pid, started(process.pid))
+        assert holder.runs
+        process.kill()
+        while holder.runs:
+            time.sleep(0.01)
+        assert process.returncode is None

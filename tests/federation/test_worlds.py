@@ -1,11 +1,7 @@
 """The contract of worlds on nodes of a federation, over a transport in memory: the same words, errors and losses."""
 
-import ast
-from pathlib import Path
-
 import pytest
 
-import paceline
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import make_local_run
 from paceline.runs.making import make_run
@@ -30,28 +26,6 @@ def test_a_run_on_a_federation_is_repeated_to_the_last_bit(name, tmp_path):
     found = replay(tmp_path / "run")
     assert found.equal and found.max_difference == 0.0 and found.acts_elsewhere == 0
     assert found.rounds == run.world.progress
-
-
-def test_no_algorithm_knows_which_world_it_is_in():
-    """None imports a world, a run, or what carries messages; none asks for a clock of its own, or for a process."""
-    source = Path(paceline.__file__).parent
-    rooms = {"worlds", "runs", "chaos", "federation", "api", "cli", "report", "papers", "plans"}
-    outside = {"flwr", "ray", "socket", "subprocess", "multiprocessing", "threading", "time", "os"}
-    for file in (source / "algorithms").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [node.module or ""]
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
-                assert "world" not in ast.unparse(node.args[0]), f"{file.name} asks what its world is"
-            for name in names:
-                parts = name.split(".")
-                assert parts[0] not in outside, f"{file.name} imports {name}"
-                assert parts[0] != "paceline" or len(parts) == 1 or parts[1] not in rooms, (
-                    f"{file.name} imports {name}"
-                )
 
 
 def test_it_ends_as_the_simulation_does(tmp_path):

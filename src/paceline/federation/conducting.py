@@ -14,7 +14,7 @@ from rich.console import Console
 
 from paceline.api.progress import LiveProgress
 from paceline.config import read_settings
-from paceline.errors import DataError, PacelineError
+from paceline.errors import DataError, PacelineError, SiteError
 from paceline.federation.config import ServerConfig, read_server
 from paceline.federation.courier import Grid
 from paceline.federation.nodes import Nodes
@@ -64,7 +64,7 @@ def log_of(config: ServerConfig) -> Path:
 def _run(grid: Grid, config: ServerConfig) -> None:
     resumption = unfinished(config)
     experiment = make(config) if resumption is None else resumption.experiment
-    name = run_name(config, again=resumption is not None)
+    name, known = run_name(config, again=resumption is not None), not config.superlink.insecure
     config.out.mkdir(parents=True, exist_ok=True)
     with (
         Trips(config.out / TRIPS) as trips,
@@ -72,14 +72,14 @@ def _run(grid: Grid, config: ServerConfig) -> None:
         LiveProgress(console=Console(file=log, highlight=False, width=200)) as progress,
     ):
         hosting = Hosting(
-            lambda scene: Nodes(grid, name, config.limits, scene, on_trip=trips.add),
+            lambda scene: Nodes(grid, name, config.limits, scene, on_trip=trips.add, known=known),
             config.limits.grace,
             Checks(config.limits.norm),
         )
         outcome = perform(experiment, progress, resumption, hosting)
     for run in outcome.failures:
-        if isinstance(run.failure, PacelineError):
-            raise run.failure
+        problem = run.failure
+        raise problem if isinstance(problem, PacelineError) else SiteError(f"{type(problem).__name__}: {problem}")
 
 
 def make(config: ServerConfig) -> Experiment:

@@ -47,6 +47,7 @@ class Nodes:
         *,
         on_trip: Callable[[dict[str, Any]], None] = lambda trip: None,
         waiting: float = float("inf"),
+        known: bool = False,
     ) -> None:
         self._run = run
         self._limits = limits
@@ -54,6 +55,8 @@ class Nodes:
         self._on_trip = on_trip
         self._waiting = waiting
         """Seconds for which nodes are waited for in the beginning."""
+        self._known = known
+        """Whether nodes have keys: then one that is started anew has the number that it had."""
         self._courier = Courier(grid, limits.bytes, self._look, self._end)
         self._folding = Folding(scene.directory / "pending")
         self._lock = threading.RLock()
@@ -76,9 +79,12 @@ class Nodes:
         while not self._all.wait(min(10.0, max(0.0, until - time.monotonic()))):
             missing = [client for client in range(self._scene.clients) if client not in self._node]
             LOG.info("waiting for the nodes of clients %s", missing)
-            if self._problem is not None or time.monotonic() >= until:
-                self.stop()
-                raise SiteError(self._problem or f"the nodes of clients {missing} have not joined")
+            if time.monotonic() >= until:
+                self._problem = f"the nodes of clients {missing} have not joined"
+                break
+        if self._problem is not None:
+            self.stop()
+            raise SiteError(self._problem)
         self._started = True
 
     def of(self, client: int) -> Node:
@@ -218,7 +224,10 @@ class Nodes:
         with self._lock:
             before = self._node.get(client)
         if before is not None and before != letter.node:
-            self._replaced(client, before, letter.node)
+            if self._known:
+                LOG.warning("node %d says it is client %d, which node %d is; refused", letter.node, client, before)
+            else:
+                self._replaced(client, before, letter.node)
         elif before is None:
             self._here(client, letter.node)
         else:

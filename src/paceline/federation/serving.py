@@ -24,7 +24,7 @@ from paceline.runs.stopping import Stopping
 
 GLANCE = 0.2
 """Seconds between two looks."""
-UP = 90.0
+UP = 180.0
 """Seconds in which the SuperLink must listen, and in which a server application that was asked for must begin."""
 ATTEMPTS = 10
 """Server applications that may die in one run before it is given up."""

@@ -97,10 +97,12 @@ def _read(path: Path) -> Holder | None:
 
 
 def started(pid: int) -> str:
-    """When a process started, in the ticks of this boot, where the system tells."""
+    """When a process started, in the ticks of this boot, where the system tells; one that has ended never did, though
+    nobody may have asked yet how it ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return ""
-    return f"{text.rpartition(')')[2].split()[19]} {boot}"  # the name before it may hold spaces
+    state, *rest = text.rpartition(")")[2].split()  # the name before it may hold spaces
+    return "ended" if state in "ZX" else f"{rest[18]} {boot}"
