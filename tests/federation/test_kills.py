@@ -28,7 +28,7 @@ def node(real):
 
 
 def supernode(real):
-    (found,) = [pid for pid in children_of(real.joined.all[1].pid) if "supernode" in command_of(pid)]
+    (found,) = [pid for pid in children_of(real.joined.all[1].pid) if "flower-supernode" in command_of(pid)]
     kill(found)
 
 
