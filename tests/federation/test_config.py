@@ -11,6 +11,7 @@ from flwr.common.config import parse_config_args
 from paceline.cli.main import main
 from paceline.errors import SettingError
 from paceline.federation import clientapp, flower
+from paceline.federation.conducting import make
 from paceline.federation.config import NodeConfig, RunConfig, ServerConfig, SuperLink, read_node, read_server, toml
 from paceline.federation.processes import Child, environment
 from paceline.federation.resident import Resident, listen
@@ -139,6 +140,21 @@ def test_a_process_that_ends_is_started_again_and_ended_with_all_it_started(tmp_
     assert child.starts == 2 and child.pid is not None
     child.stop()
     assert child.pid is None
+
+
+def test_without_flower_the_commands_say_how_to_get_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(flower, "find_spec", lambda name: None)
+    server, nodes = write_federation(tmp_path, RunConfig(), 1)
+    for words in (["serve", str(server)], ["join", str(nodes[0])], ["deploy", "local", "fedavg"]):
+        with pytest.raises(SystemExit):
+            main(words)
+        assert "pip install 'paceline[flower]'" in capsys.readouterr().err
+
+
+def test_every_node_is_one_client(tmp_path):
+    server, _ = write_federation(tmp_path, RunConfig(settings=["clients=5", "partition=iid"]), 2)
+    with pytest.raises(SettingError, match="every node is one client"):
+        make(read_server(server))
 
 
 def test_status_and_errors_of_the_commands(tmp_path, capsys):

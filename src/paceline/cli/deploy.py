@@ -39,6 +39,9 @@ def deploy_local(
 
     Data is split iid unless told otherwise, since the usual split wants more clients.
     """
+    from paceline.federation.flower import require_flower
+
+    require_flower()
     from paceline.federation.config import Limits, RunConfig
     from paceline.federation.trying import write_federation
     from paceline.ledger.directory import refuse_taken
@@ -86,6 +89,9 @@ def deploy_status(
     place: Annotated[Path, typer.Argument(help="The directory of a server, with its server.toml, or that file.")],
 ) -> None:
     """Say how a federation stands: its SuperLink, its run, and what its nodes have answered."""
+    from paceline.federation.flower import require_flower
+
+    require_flower()
     from paceline.federation.standing import standing
 
     for line in standing(place):
@@ -93,6 +99,9 @@ def deploy_status(
 
 
 def _try(place: Path, server: Path, files: list[Path], out: Path, told: Console, *, json: bool) -> None:
+    from paceline.federation.flower import require_flower
+
+    require_flower()
     from paceline.federation.trying import try_out
 
     def doing() -> None:

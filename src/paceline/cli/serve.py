@@ -18,6 +18,9 @@ def serve(
     quiet: Quiet = False,
 ) -> None:
     """Start a federation's server, begin its run or go on with it, and follow it to its end."""
+    from paceline.federation.flower import require_flower
+
+    require_flower()
     from paceline.federation.serving import Server, refuse_complete
 
     told = Console(stderr=True, quiet=quiet, highlight=False)

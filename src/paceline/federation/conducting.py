@@ -14,7 +14,7 @@ from rich.console import Console
 
 from paceline.api.progress import LiveProgress
 from paceline.config import read_settings
-from paceline.errors import DataError, PacelineError, SiteError
+from paceline.errors import DataError, PacelineError, SettingError, SiteError
 from paceline.federation.config import ServerConfig, read_server
 from paceline.federation.courier import Grid
 from paceline.federation.nodes import Nodes
@@ -85,7 +85,7 @@ def _run(grid: Grid, config: ServerConfig) -> None:
 def make(config: ServerConfig) -> Experiment:
     """What the server's file says, ready to run; all of it is checked."""
     said = config.run
-    return make_experiment(
+    made = make_experiment(
         [said.algorithm],
         overrides=[f"clients={config.federation.nodes}", *said.settings],
         file=read_settings(Path(said.file), [said.algorithm], trust=said.trust) if said.file else None,
@@ -96,6 +96,12 @@ def make(config: ServerConfig) -> Experiment:
         keep_models=True,
         keeping=Keeping.parse(said.checkpoint or None),
     )
+    if made.settings[0].clients != config.federation.nodes:
+        raise SettingError(
+            f"clients is {made.settings[0].clients}, but [federation] nodes is {config.federation.nodes}; every node"
+            " is one client: give the same number, or leave clients out"
+        )
+    return made
 
 
 def unfinished(config: ServerConfig) -> Resumption | None:
