@@ -10,7 +10,7 @@ from flwr.common.config import parse_config_args
 
 from paceline.cli.main import main
 from paceline.errors import SettingError
-from paceline.federation import clientapp, flower
+from paceline.federation import clientapp, flower, serving
 from paceline.federation.conducting import make
 from paceline.federation.config import NodeConfig, RunConfig, ServerConfig, SuperLink, read_node, read_server, toml
 from paceline.federation.processes import Child, environment
@@ -149,6 +149,18 @@ def test_without_flower_the_commands_say_how_to_get_it(tmp_path, monkeypatch, ca
         with pytest.raises(SystemExit):
             main(words)
         assert "pip install 'paceline[flower]'" in capsys.readouterr().err
+
+
+def test_a_port_that_somebody_has_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "PARTING", 0.0)
+    server, _ = write_federation(tmp_path, RunConfig(out=str(tmp_path / "out"), settings=["partition=iid"]), 1)
+    served = serving.Server(server, print)
+    served.check()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", int(served.config.superlink.address.rpartition(":")[2])))
+        other.listen()
+        with pytest.raises(SettingError, match="somebody listens at"):
+            served.start()
 
 
 def test_every_node_is_one_client(tmp_path):

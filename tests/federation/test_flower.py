@@ -18,7 +18,7 @@ TIMED = {
     "fedbuff": ["rounds=3", "fedbuff.buffer=2", "fedbuff.concurrency=3"],
     "p-fedavg": ["rounds=2", "p-fedavg.topology=ring:3", "p-fedavg.participants=1"],
     "da-dpfl": ["rounds=2", "da-dpfl.pruning.threshold=1000", "da-dpfl.neighbours.degree=2"],
-    "psfl": ["rounds=1", "psfl.participants=3", "psfl.warmup.rounds=1"],
+    "psfl": ["rounds=1", "psfl.participants=3", "psfl.warmup.rounds=2"],
 }
 
 

@@ -67,6 +67,7 @@ class Server:
         config = self.config
         for old in [*config.state.glob("server-*.json"), *config.state.glob("outcome-*.json")]:
             old.unlink()
+        self._wait_for_port()
         flower.write_application(config)
         flower.write_connection(config)
         surroundings, logs = environment(flower.home(config.state)), config.state / "logs"
@@ -77,14 +78,30 @@ class Server:
             flower.register(config, key)
         self.children.add(Child("superexec", flower.superexec_command(config), logs / "server.log", surroundings))
 
+    def _wait_for_port(self) -> None:
+        """A SuperLink that was just ended may take a moment; another's is not ours."""
+        until = time.monotonic() + PARTING
+        while self._is_listened_on():
+            if time.monotonic() > until:
+                raise SettingError(
+                    f"somebody listens at {self.config.superlink.address} already; end that, or name another address"
+                    " in [superlink] of the server's file"
+                )
+            time.sleep(GLANCE)
+
     def _wait_for(self, link: Child) -> None:
-        host, port = flower.split(flower.local(self.config.superlink.address))
         until = time.monotonic() + UP
         while time.monotonic() < until and link.pid is not None:
-            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1.0):
+            if self._is_listened_on():
                 return
             time.sleep(GLANCE)
         raise flower.FlowerError(f"the SuperLink did not start; the end of its log:\n{link.last_words()}")
+
+    def _is_listened_on(self) -> bool:
+        host, port = flower.split(flower.local(self.config.superlink.address))
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1.0):
+            return True
+        return False
 
     # -- following --------------------------------------------------------------------------------------------------
 
