@@ -89,6 +89,27 @@ def test_imports_run_downwards():
     assert not wrong
 
 
+def test_no_algorithm_knows_which_world_it_is_in():
+    """None imports a world, a run, or what carries messages; none asks for a clock of its own, or for a process."""
+    rooms = {"worlds", "runs", "chaos", "federation", "api", "cli", "report", "papers", "plans"}
+    outside = {"flwr", "ray", "socket", "subprocess", "multiprocessing", "threading", "time", "os"}
+    for file in (SOURCE / "algorithms").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+                assert "world" not in ast.unparse(node.args[0]), f"{file.name} asks what its world is"
+            for name in names:
+                parts = name.split(".")
+                assert parts[0] not in outside, f"{file.name} imports {name}"
+                assert parts[0] != "paceline" or len(parts) == 1 or parts[1] not in rooms, (
+                    f"{file.name} imports {name}"
+                )
+
+
 def test_no_two_files_import_each_other():
     """Not even in a circle; a package's own list of what it offers is no file of its own here."""
     edges = {

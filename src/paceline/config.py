@@ -176,6 +176,10 @@ def convert(value: Any, kind: Any, name: str) -> Any:
         if any(value == option and type(value) is type(option) for option in options):
             return value
         raise SettingError(f"{name} is {shown(value)}; {nearest(shown(value), map(str, options))}")
+    if origin is list:
+        if not isinstance(value, list):
+            raise SettingError(f"{name} is {shown(value)}; wanted a list")
+        return [convert(one, options[0], name) for one in value]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) < 2**1023 else math.inf if value > 0 else -math.inf
     if kind is int and isinstance(value, float) and value.is_integer():

@@ -11,6 +11,7 @@ PacelineError
 ├── Deserted          every client has left for good: nothing more can be learned
 ├── Fruitless         visit after visit is broken off: nobody is ever there for as long as one takes
 ├── Misplaced         a model was used at a site to which it was never sent
+├── WireError         a message that cannot be written, or one that is not what was wanted
 └── SiteError         a bug inside an algorithm or a job, with site, verb and virtual time
 
 Dropped is no PacelineError. That a device leaves, or that a server or a link fails, is a part of what is simulated,
@@ -67,6 +68,10 @@ class Fruitless(PacelineError):
 
 class Misplaced(PacelineError):
     """A model was used at a site to which it was never sent."""
+
+
+class WireError(PacelineError):
+    """A message that cannot be written, or one that is not what was wanted."""
 
 
 class SiteError(PacelineError):

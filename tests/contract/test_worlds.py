@@ -239,7 +239,7 @@ def test_rounds_are_entered_by_branches(world):
 
 
 def killed(run, client):
-    process = run.world.machines._machines._hands._workers.of(client).process
+    process = run.world.machines._machines._hands._hosts.of(client).process
     os.kill(process.pid, signal.SIGKILL)
 
 
@@ -277,7 +277,7 @@ def test_a_worker_that_dies_is_a_drop_out_and_comes_back_with_what_it_held(absen
 def test_what_a_dying_worker_was_to_keep_is_made_again(monkeypatch):
     """It had been asked to send what it had yet to compute: nobody may count on its having done so."""
     run = made("threads", workers=1)
-    world, process = run.world, run.world.machines._machines._hands._workers.of(0)
+    world, process = run.world, run.world.machines._machines._hands._hosts.of(0)
     ask, lost = process.ask, []
 
     def once(words, blobs, answered):

@@ -17,10 +17,10 @@ LOG_EVERY = 2.0
 
 
 class LiveProgress:
-    """Shows the latest metrics of every run on standard error."""
+    """Shows the latest metrics of every run on standard error, or on another console."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+    def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, quiet=quiet, highlight=False)
         self.latest: dict[str, tuple[Run, Row]] = {}
         self._said: dict[str, float] = {}
         self._told: dict[str, int] = {}

@@ -18,7 +18,7 @@ from paceline.chaos.scene import words
 from paceline.errors import Deadlock, Misplaced, SiteError
 from paceline.learn.executor import Executor
 from paceline.runs.driver import drive, make_executor
-from paceline.runs.local import make_local_run
+from paceline.runs.local import PROCESS, make_local_run
 from paceline.runs.making import make_run
 from paceline.runs.recorder import Row
 from paceline.runs.replay import ALONE
@@ -26,6 +26,7 @@ from paceline.runs.run import Run
 from paceline.runs.settings import Settings, make_settings
 from paceline.runs.until import Until
 from paceline.seeds import stream
+from paceline.worlds.local.hosts import Scene
 from paceline.worlds.local.workers import Workers
 
 End = Literal["done", "ends", "hang", "wrong"]
@@ -72,9 +73,14 @@ def settings_of(name: str, seed: int, said: Sequence[str]) -> Settings:
 def with_workers(name: str, seed: int, more: Sequence[str], *, kill: bool) -> Trial:
     """One run on real processes; with ``kill``, one of them is ended by force after the first round."""
     hosts: list[Workers] = []
+
+    def watched(scene: Scene) -> Workers:
+        hosts.append(Workers(WORKERS, PROCESS, scene))
+        return hosts[0]
+
     with at_most(LOCAL_SECONDS):
         settings = settings_of(name, seed, words(tuple(more), local=True))
-        run = make_local_run(settings, workers=WORKERS, on_workers=hosts.append)
+        run = make_local_run(settings, workers=WORKERS, make_hosts=watched)
     victim = int(stream(seed, "chaos", "worker").integers(WORKERS))
     killed: list[int] = []
 

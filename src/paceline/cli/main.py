@@ -16,6 +16,7 @@ from rich.console import Console
 from paceline.cli.chaos import chaos
 from paceline.cli.data import data_app
 from paceline.cli.deploy import deploy_app
+from paceline.cli.join import join
 from paceline.cli.limits import some_workers
 from paceline.cli.names import NamesAlgorithms, algorithms, begun
 from paceline.cli.options import (
@@ -39,6 +40,7 @@ from paceline.cli.options import (
 from paceline.cli.performing import More, perform_named, run_directories, show
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
+from paceline.cli.serve import serve
 from paceline.config import read_settings
 from paceline.errors import PacelineError, SettingError
 
@@ -51,6 +53,8 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(plan_app, name="plan")
 app.add_typer(deploy_app, name="deploy")
+app.command()(serve)
+app.command()(join)
 app.command()(reproduce)
 app.command(cls=NamesAlgorithms)(chaos)
 app.command()(algorithms)

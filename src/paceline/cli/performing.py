@@ -68,7 +68,7 @@ def perform_named(
     from paceline.runs.performing import perform
     from paceline.runs.until import Until
 
-    directory = _named(out) or _fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
+    directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
     refuse_taken(directory)
     experiment = make_experiment(
         names,
@@ -132,7 +132,8 @@ def _page(experiment: Experiment, told: Console) -> None:
     told.print(f"report: {page}", soft_wrap=True)
 
 
-def _named(out: str | None) -> Path | None:
+def named(out: str | None) -> Path | None:
+    """The directory that is asked for, if one is."""
     if out is not None and not out.strip():
         raise SettingError("--out is empty; name a directory to write, or leave it out for runs/DATE-NAME")
     return None if out is None else Path(out)
@@ -144,7 +145,7 @@ def _short(names: list[str]) -> str:
     return "-".join(algorithms)[:80]
 
 
-def _fresh(path: Path) -> Path:
+def fresh(path: Path) -> Path:
     """This path, or the next one like it that is not taken."""
     return next(p for k in count(1) if not (p := path if k == 1 else path.with_name(f"{path.name}-{k}")).exists())
 

@@ -36,7 +36,7 @@ class Holder:
             return False
         except PermissionError:  # it is there, and somebody else's
             pass
-        return _started(self.pid) == self.started
+        return started(self.pid) == self.started
 
 
 class Lock:
@@ -47,7 +47,7 @@ class Lock:
         self._path = directory / FILE
 
     def __enter__(self) -> Lock:
-        me = Holder(os.getpid(), _started(os.getpid()))
+        me = Holder(os.getpid(), started(os.getpid()))
         while not self._make(me):
             holder = read_holder(self._directory)
             if holder is not None and holder.runs:
@@ -96,11 +96,13 @@ def _read(path: Path) -> Holder | None:
         return None
 
 
-def _started(pid: int) -> str:
-    """When a process started, in the ticks of this boot, where the system tells."""
+def started(pid: int) -> str:
+    """When a process started, in the ticks of this boot, where the system tells; one that has ended never did, though
+    nobody may have asked yet how it ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return ""
-    return f"{text.rpartition(')')[2].split()[19]} {boot}"  # the name before it may hold spaces
+    state, *rest = text.rpartition(")")[2].split()  # the name before it may hold spaces
+    return "ended" if state in "ZX" else f"{rest[18]} {boot}"

@@ -33,6 +33,8 @@ class Experiment:
     """Whether a model that is used where it was never sent is an error."""
     workers: int | None = None
     """With these many processes of this machine instead of a simulation."""
+    federation: bool = False
+    """Whether these are nodes of a federation instead."""
     keep_models: bool = False
     """Whether every run's directory gets the weights that were scored last."""
     keeping: Keeping = field(default_factory=Keeping)
@@ -51,6 +53,7 @@ def make_experiment(
     keep_spans: bool = True,
     check_places: bool = False,
     workers: int | None = None,
+    federation: bool = False,
     keep_models: bool = False,
     keeping: Keeping | None = None,
 ) -> Experiment:
@@ -90,6 +93,7 @@ def make_experiment(
         keep_spans=keep_spans,
         check_places=check_places,
         workers=workers,
+        federation=federation,
         keep_models=keep_models,
         keeping=keeping or Keeping(),
     )

@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from paceline.clock import VirtualLoop, WallClock, make_loop
-from paceline.errors import SettingError
+from paceline.errors import Reason, SettingError
 from paceline.ledger import Ledger
+from paceline.ledger.events import Event
 from paceline.runs.making import flush_limit, prepared
 from paceline.runs.observations import Observations
 from paceline.runs.recorder import Row, describe
@@ -19,7 +20,9 @@ from paceline.runs.until import Until
 from paceline.system import FleetSettings
 from paceline.worlds.absence import parse_absence
 from paceline.worlds.learner import Learner
+from paceline.worlds.local.checks import Checks
 from paceline.worlds.local.hands import WorkerHands
+from paceline.worlds.local.hosts import MakeHosts, Scene
 from paceline.worlds.local.journal import Entry, Journal, read_journal
 from paceline.worlds.local.machines import WallMachines
 from paceline.worlds.local.presence import GRACE, WallPresence
@@ -43,14 +46,14 @@ def make_local_run(
     keep_spans: bool = True,
     on_row: Callable[[Run, Row], None] | None = None,
     grace: float = GRACE,
-    on_workers: Callable[[Workers], None] = lambda workers: None,
     observations: Observations | None = None,
     launch: Launch = PROCESS,
+    make_hosts: MakeHosts | None = None,
+    checks: Checks | None = None,
 ) -> Run:
-    """A run whose devices are processes of this machine; they start and end with it.
+    """A run whose devices are processes of this machine, which start and end with it; or are with other hosts.
 
-    ``on_workers`` is told who these are, as soon as they are there. With ``observations`` the run can be gone on
-    with, should it be cut off, or is gone on with.
+    With ``observations`` the run can be gone on with, should it be cut off, or is gone on with.
     """
     _check(settings, workers)
     settings, traits, problem = prepared(settings)
@@ -61,9 +64,11 @@ def make_local_run(
     learner = Learner(loop, problem, settings.seed, flush=0)  # what is learned is shown at once
     folder = tempfile.TemporaryDirectory(prefix="paceline-") if observations is None else None
     place = Path(folder.name) if folder is not None else observations.folder / "devices"  # type: ignore[union-attr]
-    hosts = Workers(clock, describe(settings), settings.clients, workers, place, _noted(journal, presence), launch)
+    scene = Scene(clock, describe(settings), settings.clients, place, _noted(journal, presence))
+    hosts = (make_hosts or partial(Workers, workers, launch))(scene)
     arrivals = None if observations is None else observations.arrivals
-    hands = WorkerHands(loop, clock, learner, hosts, presence, arrivals)
+    hands = WorkerHands(loop, clock, learner, hosts, presence, arrivals, checks)
+    hands.observer.patience = max(hands.observer.patience, grace)
     past = None
     if observations is not None and observations.again and directory is not None:
         past = _Past(directory, loop, hands, observations)
@@ -71,7 +76,6 @@ def make_local_run(
 
     def begin() -> None:
         hosts.start()
-        on_workers(hosts)
         if directory is not None:
             journal.open(directory / JOURNAL, past.entries if past else None)
         if past is None:
@@ -79,8 +83,10 @@ def make_local_run(
         else:
             past.repeat(loop, clock, presence, _noted(journal, presence))
 
+    stage = _stage(machines, learner, ledger)
+    hands.on_lost = partial(_tell_lost, stage)
     run = Run(
-        settings, traits, _stage(machines, learner, ledger), until=until, directory=directory,
+        settings, traits, stage, until=until, directory=directory,
         keep_spans=keep_spans, on_row=on_row, keeps_model=True,
     )  # fmt: skip
     run.on_start = begin
@@ -133,6 +139,13 @@ def _stage(machines: WallMachines, learner: Learner, ledger: Ledger) -> Stage:
     stage = Stage(CheckedMachines(machines), learner, ledger, machines.diary)
     machines.presence.on_absence = stage.note
     return stage
+
+
+def _tell_lost(stage: Stage, client: int, reason: Reason, why: str) -> None:
+    """A device that dropped out, and why, goes into the run's log."""
+    text = f"client {client} dropped out ({reason}): {why}"
+    stage.log.tell(Event(text=text, figures={"client": client, "reason": reason}))
+    stage.log.count(f"dropped_{reason}", client)
 
 
 def _noted(journal: Journal, presence: WallPresence) -> Callable[[int, bool], None]:

@@ -32,6 +32,8 @@ class Options:
     keep_models: bool = False
     workers: int | None = bounded(None, least=1, most=100_000)
     """Processes of this machine, with ``--world local``."""
+    federation: bool = False
+    """Whether these are nodes of a federation instead."""
 
 
 @dataclass(kw_only=True)

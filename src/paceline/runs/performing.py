@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import NamedTuple
 
 from paceline.errors import SettingError
 from paceline.learn.executor import Executor, Statistics
@@ -27,8 +28,20 @@ from paceline.runs.run import Run
 from paceline.runs.sameness import DATA, circumstances, data_digests, refuse_changed
 from paceline.runs.settings import ExecutorSettings, Settings
 from paceline.runs.stopping import PATIENCE, Stopping
+from paceline.worlds.local.checks import Checks
+from paceline.worlds.local.hosts import MakeHosts
 
 OnRow = Callable[[Run, Row], None]
+
+
+class Hosting(NamedTuple):
+    """Devices that are not with processes of this machine."""
+
+    make_hosts: MakeHosts
+    grace: float
+    """Seconds after which a device that is away is taken to have left for good."""
+    checks: Checks
+    """What is believed of what they send."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +68,20 @@ class Resumption:
     """What may be another than it was."""
 
 
-def perform(experiment: Experiment, on_row: OnRow | None = None, resumption: Resumption | None = None) -> Outcome:
+def perform(
+    experiment: Experiment,
+    on_row: OnRow | None = None,
+    resumption: Resumption | None = None,
+    hosting: Hosting | None = None,
+) -> Outcome:
     """Run all of it together; what has a directory is kept there while it runs."""
     if experiment.workers is not None:
-        return _perform_locally(experiment, experiment.workers, on_row, resumption)
+        if experiment.federation and hosting is None:
+            raise SettingError(
+                f"{experiment.out} is the run of a federation, whose nodes hold what it needs: go on with it"
+                " as it was begun, with paceline serve"
+            )
+        return _perform_locally(experiment, experiment.workers, on_row, resumption, hosting)
     register: Register[Model] = Register()
     kept = experiment.out is not None and not experiment.dry
     with registering(register) if kept else nullcontext():  # type: ignore[arg-type]
@@ -198,7 +221,11 @@ def _directory(experiment: Experiment, settings: Settings) -> Path | None:
 
 
 def _perform_locally(
-    experiment: Experiment, workers: int, on_row: OnRow | None, resumption: Resumption | None
+    experiment: Experiment,
+    workers: int,
+    on_row: OnRow | None,
+    resumption: Resumption | None,
+    hosting: Hosting | None,
 ) -> Outcome:
     """One run on the wall clock; what is scored here is computed as the workers compute."""
     executor = make_executor(ALONE)
@@ -212,6 +239,7 @@ def _perform_locally(
         keep_spans=experiment.keep_spans,
         on_row=on_row,
         observations=observations,
+        **({} if hosting is None else hosting._asdict()),
     )
     if out is None or observations is None:
         with Stopping(patience=0):

@@ -4,7 +4,8 @@
 what the receiver has afterwards, to the last bit, without any bytes: simulations use it, on any device.
 """
 
-from paceline.learn.codecs.base import HEADER, Codec, WireError
+from paceline.errors import WireError
+from paceline.learn.codecs.base import HEADER, Codec
 from paceline.learn.codecs.masks import Bitmap, Indices, Nothing, mask_codec
 from paceline.learn.codecs.registry import codec_from, describe
 from paceline.learn.codecs.rounding import Gsgd, Rounded

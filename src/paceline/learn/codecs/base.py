@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from paceline.errors import PacelineError
+from paceline.errors import WireError
 from paceline.learn.space import Space
 
 MAGIC = b"PACE"
@@ -23,10 +23,6 @@ FLOAT32 = 1
 _LAYOUT = struct.Struct("<4sBBBBQ")
 HEADER = _LAYOUT.size
 """Bytes of a message before its payload; simulations do not charge them."""
-
-
-class WireError(PacelineError):
-    """A message that cannot be written, or one that is not what was wanted."""
 
 
 class Codec(Protocol):

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paceline.learn.codecs.base import WireError, check_precision
+from paceline.errors import WireError
+from paceline.learn.codecs.base import check_precision
 from paceline.learn.space import Space
 
 PLACES = 1 << 32

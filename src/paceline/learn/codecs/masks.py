@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paceline.learn.codecs.base import WireError, framed, payload_of
+from paceline.errors import WireError
+from paceline.learn.codecs.base import framed, payload_of
 from paceline.learn.codecs.checks import known, ones, places_from, places_to_bytes, vector, whole_number, words
 from paceline.learn.space import Slot, Space
 from paceline.learn.sparsity.layout import maskable, sizes

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from paceline.learn.codecs.base import WireError
+from paceline.errors import WireError
 from paceline.learn.codecs.checks import finite, numbers_from, numbers_to_bytes
 from paceline.learn.sparsity.wire import NUMBER
 

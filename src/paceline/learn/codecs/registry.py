@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from paceline.errors import nearest
-from paceline.learn.codecs.base import Codec, WireError
+from paceline.errors import WireError, nearest
+from paceline.learn.codecs.base import Codec
 from paceline.learn.codecs.checks import shown
 from paceline.learn.codecs.masks import Bitmap, Indices, Nothing
 from paceline.learn.codecs.rounding import Gsgd, Rounded

@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from paceline.learn.codecs.base import WireError, framed, payload_of
+from paceline.errors import WireError
+from paceline.learn.codecs.base import framed, payload_of
 from paceline.learn.codecs.checks import (
     known,
     numbers_from,

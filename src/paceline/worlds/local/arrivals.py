@@ -23,6 +23,7 @@ class Arrivals:
     def add(self, blobs: Sequence[bytes]) -> tuple[tuple[int, int], ...]:
         """Keep these; where each begins, and its length."""
         if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab")
         begin, size = self._file.tell(), sum(map(len, blobs))
         if not self.complete or begin + size > self._budget:

@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
+from paceline.errors import WireError
 from paceline.learn.codecs import Codec, codec_from, describe
-from paceline.learn.codecs.base import WireError
 from paceline.learn.graph import Apply, Model, Operation, Rows, Sum
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import Sap

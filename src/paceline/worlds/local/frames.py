@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import struct
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from paceline.learn.codecs.base import WireError
+from paceline.errors import WireError
 
 _HEAD = struct.Struct("<4sIQ")
 MAGIC = b"PLF1"
@@ -24,15 +25,44 @@ class Frame(NamedTuple):
     blobs: tuple[bytes, ...] = ()
 
 
+class Source(Protocol):
+    """Where bytes come from, as a socket gives them: at most so many at once, and none at the end."""
+
+    def recv(self, count: int, /) -> bytes:
+        """Some of the next bytes."""
+        ...
+
+
+class _Kept:
+    """A byte string as a source."""
+
+    def __init__(self, data: bytes) -> None:
+        self.recv = io.BytesIO(data).read
+
+
 def write(connection: socket.socket, words: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
     """Send one frame whole."""
+    for part in _parts(words, blobs):
+        connection.sendall(part)
+
+
+def packed(frame: Frame) -> bytes:
+    """One frame as bytes, for a file."""
+    return b"".join(_parts(frame.words, frame.blobs))
+
+
+def unpacked(data: bytes) -> Frame | None:
+    """The frame that a file holds; None if it was not written to its end."""
+    return read(_Kept(data))
+
+
+def _parts(words: dict[str, Any], blobs: Sequence[bytes]) -> Iterator[bytes]:
     text = json.dumps({**words, "blobs": [len(blob) for blob in blobs]}).encode()
-    connection.sendall(_HEAD.pack(MAGIC, len(text), sum(map(len, blobs))) + text)
-    for blob in blobs:
-        connection.sendall(blob)
+    yield _HEAD.pack(MAGIC, len(text), sum(map(len, blobs))) + text
+    yield from blobs
 
 
-def read(connection: socket.socket) -> Frame | None:
+def read(connection: Source) -> Frame | None:
     """The next frame; None where the other end has closed."""
     head = _exactly(connection, _HEAD.size)
     if head is None:
@@ -56,7 +86,7 @@ def read(connection: socket.socket) -> Frame | None:
     return Frame(told, tuple(blobs))
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes | None:
+def _exactly(connection: Source, count: int) -> bytes | None:
     parts = bytearray()
     while len(parts) < count:
         try:

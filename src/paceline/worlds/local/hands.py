@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from itertools import count
 from typing import Any
 
 import torch
 
 from paceline.clock import VirtualLoop, WallClock
-from paceline.errors import Diverged, Dropped, SiteError
+from paceline.errors import Diverged, Dropped, Reason, SiteError, WireError
 from paceline.learn.codecs import Codec, Masked
+from paceline.learn.codecs.base import payload_of
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
 from paceline.learn.hashing import signed
-from paceline.learn.placeholders import PLACEHOLDER
 from paceline.learn.recipe import one_step
 from paceline.worlds.learner import FOLLOWING, Learner
 from paceline.worlds.local.arrivals import Arrivals
+from paceline.worlds.local.checks import Checks, figure_of
 from paceline.worlds.local.expressions import Words, codec_words
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.holdings import Holdings, Results, Sent
+from paceline.worlds.local.hosts import Hosts
 from paceline.worlds.local.journal import Act
 from paceline.worlds.local.machines import Carried
+from paceline.worlds.local.observing import Observer
 from paceline.worlds.local.presence import WallPresence
-from paceline.worlds.local.workers import Workers
 from paceline.worlds.local.writing import DENSE, Writer
 from paceline.worlds.local.writing import read as read_model
 from paceline.worlds.machines import Task
-
-PATIENCE, AGAIN = 60.0, 0.2
-"""Seconds for which somebody who observes waits for a device, and after which it asks again."""
 
 
 class WorkerHands:
@@ -45,19 +42,24 @@ class WorkerHands:
         loop: VirtualLoop,
         clock: WallClock,
         learner: Learner,
-        workers: Workers,
+        hosts: Hosts,
         presence: WallPresence,
         arrivals: Arrivals | None = None,
+        checks: Checks | None = None,
     ) -> None:
         self.holdings = Holdings(learner)
         self._loop = loop
         self._clock = clock
         self._learner = learner
-        self._workers = workers
+        self._hosts = hosts
         self._presence = presence
         self._arrivals = arrivals
+        self._checks = checks
+        """What is believed of what devices send; None: everything, for they are ours."""
         self._writer = Writer(Executor(CohortTrainer("cpu", 1, 1)))
-        self._brought = count()
+        self.observer = Observer(self.holdings, hosts)
+        self.on_lost: Callable[[int, Reason, str], None] = lambda client, reason, why: None
+        """Told who dropped out and why, where that is known."""
 
     async def visit(self, act: Act, task: Task, visit: int) -> tuple[Model, Model | None]:
         """The client trains on what it holds, and keeps what it made."""
@@ -78,6 +80,8 @@ class WorkerHands:
         if gradient is not None:
             words["then"] = self._then(task, visit, trained, gradient, expression)
         reply = await self._ask(client, words, expression.blobs)
+        if self._checks is not None:
+            self._believe(client, lambda: figure_of(reply.words))
         if not reply.words["finite"]:
             raise Diverged(
                 f"training diverged to NaN or infinity at client {client}, round {task.round + 1},"
@@ -110,7 +114,11 @@ class WorkerHands:
         blobs = await self._taken(act, models) if act.site >= 0 else self.written(models)
         size = float(sum(map(len, blobs)))
         kept: tuple[tuple[int, int], ...] = ()
+        if act.site >= 0 and self._checks is not None:
+            self._believe(act.site, lambda: self._checked(act, models, blobs))
         if act.target >= 0:
+            if act.site < 0 and self._checks is not None:
+                self._checks.sent(act.target, [self._writer.value(model) for model in models])
             arrived = await self._given(act, models, blobs)
         else:
             arrived = self._read(models, blobs)
@@ -174,6 +182,26 @@ class WorkerHands:
             self.holdings.held(act.target, model.space, act.handle(f"came.{k}")) for k, model in enumerate(models)
         ]
 
+    def _checked(self, act: Act, models: Sequence[Model], blobs: Sequence[bytes]) -> None:
+        """Refuse what a device sends if it is not what it was asked for; what only its receiver can read, by form."""
+        assert self._checks is not None
+        if len(blobs) != len(models):
+            raise WireError(f"it sent {len(blobs)} models; wanted {len(models)}")
+        masked = [isinstance(codec_of(model), Masked) for model in models]
+        if act.target < 0 or not any(masked):
+            values = [came.value for came in self._read(models, blobs)]
+            self._checks.values(act.site, [value for value in values if value is not None])
+            return
+        for model, data in zip(models, blobs, strict=True):
+            payload_of(codec_of(model) or DENSE, model.space, data)
+
+    def _believe(self, client: int, check: Callable[[], object]) -> None:
+        """Let a device whose answer is refused drop out."""
+        try:
+            check()
+        except WireError as problem:
+            raise self._lost(client, "refused", str(problem)) from None
+
     def _read(self, models: Sequence[Model], blobs: Sequence[bytes]) -> list[Model]:
         """A server reads what came."""
         arrived: list[Model] = []
@@ -195,49 +223,11 @@ class WorkerHands:
 
     def bring(self, models: Sequence[Model]) -> None:
         """Values for whoever observes the run: that is no traffic of the run."""
-        for model in models:
-            for part in self.holdings.parts(model):
-                self._fetch(part)
-
-    def pass_over(self, models: Sequence[Model]) -> None:
-        """What ``bring`` does, and what is then computed, but without values: they were seen before."""
-        for model in models:
-            for part in self.holdings.parts(model):
-                self._fetched_results(part).keep()
-                part.settle(PLACEHOLDER)
-            _pretend(model)
-
-    def look_again(self, models: Sequence[Model]) -> None:
-        """Have the values after all."""
-        for model in models:
-            _admit(model)
-        self.bring(models)
-
-    def _fetched_results(self, part: Model) -> Results:
-        return Results(self.holdings, self.holdings.client(part), [part], f"seen.{next(self._brought)}")
-
-    def _fetch(self, part: Model) -> None:
-        client, results = self.holdings.client(part), self._fetched_results(part)
-        sent = Sent(self.holdings, client)
-        words = {"do": "bring", "wanted": sent.add(part), "nodes": sent.nodes, "results": results.words(sent)}
-        reply = self._ask_now({**words, "client": client}, sent.blobs)
-        results.keep()
-        part.settle(DENSE.decode(part.space, reply.blobs[0]))
-
-    def _ask_now(self, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
-        """Ask a device and wait; one that is lost is asked again when it is back."""
-        client, until = words["client"], time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            if (reply := self._workers.of(client).ask_now(words, blobs)) is not None:
-                if "error" in reply.words:
-                    raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")
-                return reply
-            time.sleep(AGAIN)
-        raise SiteError(f"client {client} holds a model that is to be observed, and does not answer")
+        self.observer.bring(models)
 
     def close(self) -> None:
-        """End the workers."""
-        self._workers.stop()
+        """End the hosts."""
+        self._hosts.stop()
         if self._arrivals is not None:
             self._arrivals.close()
 
@@ -252,31 +242,23 @@ class WorkerHands:
         """Ask a device; ``Dropped`` if its process dies before it has answered."""
         future: asyncio.Future[Frame | None] = self._loop.create_future()
         asked = {**words, "client": client, "forget": self.holdings.forgotten(client)}
-        self._workers.of(client).ask(asked, blobs, lambda frame: None if future.done() else future.set_result(frame))
+        self._hosts.of(client).ask(asked, blobs, lambda frame: None if future.done() else future.set_result(frame))
         reply = await future
         if reply is None:
             raise Dropped(client, self._loop.time(), reason="lost", gone=self._presence.gone(client))
+        if "lost" in reply.words:
+            raise self._lost(client, reply.words["lost"], str(reply.words["why"]))
         if "error" in reply.words:
-            raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")
+            said = f"client {client} could not {words['do']}: {reply.words['error']}"
+            if self._checks is not None:  # one node's trouble is not the end of all
+                raise self._lost(client, "refused", said)
+            raise SiteError(said)
         return reply
 
-
-def _pretend(model: Model) -> bool:
-    """Whether a model is made of what was passed over; then so is its value. What servers made can be made again."""
-    if model.value is not None:
-        return model.value is PLACEHOLDER
-    pretended = [_pretend(parent) for parent in model.parents]  # of all of them, not up to the first
-    if any(pretended):
-        model.value = PLACEHOLDER
-    return any(pretended)
-
-
-def _admit(model: Model) -> None:
-    """Take pretended values away."""
-    if model.value is PLACEHOLDER:
-        model.value = None
-        for parent in model.parents:
-            _admit(parent)
+    def _lost(self, client: int, reason: Reason, why: str) -> Dropped:
+        """A device that drops out, and why, for the run's log."""
+        self.on_lost(client, reason, why)
+        return Dropped(client, self._loop.time(), reason=reason, gone=self._presence.gone(client))
 
 
 def codec_of(model: Model) -> Codec | None:

@@ -118,7 +118,7 @@ class WallMachines:
                 async with self._turns[task.client]:
                     return await self._visit(task)
             except Dropped as dropped:
-                if dropped.gone or not self.presence.absence.patience:
+                if dropped.gone or dropped.reason == "refused" or not self.presence.absence.patience:
                     raise
 
     async def _visit(self, task: Task) -> tuple[Model, Model | None]:

@@ -87,9 +87,9 @@ class RecallingHands:
     def bring(self, models: Sequence[Model]) -> None:
         """What was seen before is not looked at again."""
         if self._was_seen():
-            self._hands.pass_over(models)
+            self._hands.observer.pass_over(models)
         else:
-            self._hands.look_again(models)
+            self._hands.observer.look_again(models)
 
     def close(self) -> None:
         """The run is over."""

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paceline.errors import PacelineError
+from paceline.errors import WireError
 from paceline.learn.codecs import codec_from
-from paceline.learn.codecs.base import WireError
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
@@ -200,6 +199,14 @@ def _own(shards: Shards, client: int) -> Shards:
     return Shards(x, y, np.arange(len(y)), np.array([0, len(y)]))
 
 
+def answered(worker: Worker, frame: Frame) -> Frame:
+    """What a worker answers, or why it cannot."""
+    try:
+        return worker.answer(frame)
+    except Exception as problem:  # told to the orchestrator, which knows whose run it is
+        return Frame({"error": f"{type(problem).__name__}: {problem}"})
+
+
 def serve(connection: socket.socket, prepare: Callable[[Words], Problem]) -> None:
     """Answer until the orchestrator hangs up; its first words say what the problem is."""
     hello = read(connection)
@@ -208,10 +215,5 @@ def serve(connection: socket.socket, prepare: Callable[[Words], Problem]) -> Non
     worker = Worker(prepare(hello.words), hello.words)
     write(connection, {"task": 0})
     while (frame := read(connection)) is not None:
-        try:
-            reply = worker.answer(frame)
-        except PacelineError as problem:
-            reply = Frame({"error": f"{type(problem).__name__}: {problem}"})
-        except Exception as problem:  # told to the orchestrator, which knows whose run it is
-            reply = Frame({"error": f"{type(problem).__name__}: {problem}"})
+        reply = answered(worker, frame)
         write(connection, {**reply.words, "task": frame.words["task"]}, reply.blobs)

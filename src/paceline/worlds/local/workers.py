@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 from paceline.clock import WallClock
 from paceline.errors import PacelineError, SiteError
 from paceline.worlds.local.frames import Frame, read, write
+from paceline.worlds.local.hosts import Answered, Scene
 
 
 class Host(Protocol):
@@ -43,8 +43,6 @@ class Host(Protocol):
 
 Launch = Callable[[socket.socket], Host]
 """Starts a worker that is spoken to over this socket."""
-Answered = Callable[[Frame | None], None]
-"""Told what a worker answered; None if it died before."""
 RESTART = 0.5
 """Seconds before a dead worker is started again."""
 TRIES = 3
@@ -185,23 +183,14 @@ def _tell_all(clients: Sequence[int], on_presence: Callable[[int, bool], None], 
 class Workers:
     """All workers of a run; client k lives in worker k modulo their number."""
 
-    def __init__(
-        self,
-        clock: WallClock,
-        settings: dict[str, Any],
-        clients: int,
-        count: int,
-        directory: Path,
-        on_presence: Callable[[int, bool], None],
-        launch: Launch,
-    ) -> None:
-        self._clock = clock
-        hosted = [range(k, clients, count) for k in range(count)]
+    def __init__(self, count: int, launch: Launch, scene: Scene) -> None:
+        self._clock = scene.clock
+        hosted = [range(k, scene.clients, count) for k in range(count)]
         self.processes = [
             Process(
-                clock,
-                {"settings": settings, "clients": list(mine), "directory": str(directory)},
-                partial(_tell_all, mine, on_presence),
+                scene.clock,
+                {"settings": scene.settings, "clients": list(mine), "directory": str(scene.directory)},
+                partial(_tell_all, mine, scene.on_presence),
                 launch,
             )
             for mine in hosted

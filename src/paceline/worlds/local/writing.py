@@ -6,8 +6,8 @@ import weakref
 
 from torch import Tensor
 
+from paceline.errors import WireError
 from paceline.learn.codecs import Codec, Dense, Gsgd, Rounded, Top
-from paceline.learn.codecs.base import WireError
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model, Sum
 from paceline.learn.space import Space

@@ -1,0 +1,43 @@
+"""A node: a resident worker and a SuperNode, both started again when they end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from paceline.federation.config import NodeConfig, read_node
+from paceline.federation.flower import home, require_flower, supernode_command
+from paceline.federation.processes import Child, Children, environment
+from paceline.runs.stopping import Stopping
+
+GLANCE = 0.2
+"""Seconds between two looks at whether all still runs."""
+
+
+def join(file: Path) -> None:
+    """Be a node until somebody asks for the end."""
+    require_flower()
+    config = read_node(file)
+    config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    children = Children()
+    with Stopping(patience=0):
+        try:
+            for child in node_children(config, file):
+                children.add(child)
+            while True:
+                children.tend()
+                time.sleep(GLANCE)
+        finally:
+            children.stop()
+            config.socket.unlink(missing_ok=True)
+
+
+def node_children(config: NodeConfig, file: Path) -> list[Child]:
+    """The two processes of a node."""
+    surroundings, logs = environment(home(config.directory)), config.directory / "logs"
+    worker = [sys.executable, "-m", "paceline.federation.resident", str(file)]
+    return [
+        Child("worker", worker, logs / "worker.log", surroundings),
+        Child("supernode", supernode_command(config), logs / "supernode.log", surroundings),
+    ]

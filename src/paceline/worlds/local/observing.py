@@ -1,0 +1,116 @@
+"""Values of what devices hold, for whoever observes a run: outside its time, and no traffic of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any, NamedTuple
+
+from paceline.errors import SiteError
+from paceline.learn.graph import Model
+from paceline.learn.placeholders import PLACEHOLDER
+from paceline.worlds.local.frames import Frame
+from paceline.worlds.local.holdings import Holdings, Results, Sent
+from paceline.worlds.local.hosts import Hosts
+from paceline.worlds.local.writing import DENSE
+
+PATIENCE, AGAIN = 60.0, 0.2
+"""Seconds for which somebody who observes waits for a device, and after which it asks again."""
+
+
+class Question(NamedTuple):
+    """What one device is asked for."""
+
+    part: Model
+    results: Results
+    words: dict[str, Any]
+    blobs: Sequence[bytes]
+
+
+class Observer:
+    """Asks devices for values, several at once where that makes no difference."""
+
+    def __init__(self, holdings: Holdings, hosts: Hosts) -> None:
+        self.patience = PATIENCE
+        """Seconds for which a device that does not answer is waited for."""
+        self._holdings = holdings
+        self._hosts = hosts
+        self._brought = count()
+
+    def bring(self, models: Sequence[Model]) -> None:
+        """Have the values of these models, as far as devices must be asked."""
+        if self._go_apart(models):
+            questions = [self._question(model) for model in models]
+            with ThreadPoolExecutor(len(models)) as pool:
+                replies = pool.map(lambda question: self._ask(question.words, question.blobs), questions)
+                for question, reply in zip(questions, replies, strict=True):
+                    self._settle(question, reply)
+            return
+        for model in models:
+            for part in self._holdings.parts(model):
+                question = self._question(part)
+                self._settle(question, self._ask(question.words, question.blobs))
+
+    def pass_over(self, models: Sequence[Model]) -> None:
+        """What ``bring`` does, and what is then computed, but without values: they were seen before."""
+        for model in models:
+            for part in self._holdings.parts(model):
+                self._results(part).keep()
+                part.settle(PLACEHOLDER)
+            _pretend(model)
+
+    def look_again(self, models: Sequence[Model]) -> None:
+        """Have the values after all."""
+        for model in models:
+            _admit(model)
+        self.bring(models)
+
+    def _go_apart(self, models: Sequence[Model]) -> bool:
+        """Whether each is held as it is by another device: then it does not matter who is asked first."""
+        homes = [self._holdings.home(model) for model in models if model.value is None]
+        clients = {home[0] for home in homes if home is not None}
+        return len(models) == len(homes) == len(clients) > 1
+
+    def _results(self, part: Model) -> Results:
+        return Results(self._holdings, self._holdings.client(part), [part], f"seen.{next(self._brought)}")
+
+    def _question(self, part: Model) -> Question:
+        client, results = self._holdings.client(part), self._results(part)
+        sent = Sent(self._holdings, client)
+        words = {"do": "bring", "wanted": sent.add(part), "nodes": sent.nodes, "results": results.words(sent)}
+        return Question(part, results, {**words, "client": client}, sent.blobs)
+
+    def _settle(self, question: Question, reply: Frame) -> None:
+        question.results.keep()
+        question.part.settle(DENSE.decode(question.part.space, reply.blobs[0]))
+
+    def _ask(self, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
+        """Ask a device and wait; one that is lost is asked again when it is back."""
+        client, until = words["client"], time.monotonic() + self.patience
+        while time.monotonic() < until:
+            if (reply := self._hosts.of(client).ask_now(words, blobs)) is not None:
+                if "error" in reply.words:
+                    raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")
+                return reply
+            time.sleep(AGAIN)
+        raise SiteError(f"client {client} holds a model that is to be observed, and does not answer")
+
+
+def _pretend(model: Model) -> bool:
+    """Whether a model is made of what was passed over; then so is its value. What servers made can be made again."""
+    if model.value is not None:
+        return model.value is PLACEHOLDER
+    pretended = [_pretend(parent) for parent in model.parents]  # of all of them, not up to the first
+    if any(pretended):
+        model.value = PLACEHOLDER
+    return any(pretended)
+
+
+def _admit(model: Model) -> None:
+    """Take pretended values away."""
+    if model.value is PLACEHOLDER:
+        model.value = None
+        for parent in model.parents:
+            _admit(parent)

@@ -1,0 +1,199 @@
+"""The files of servers and nodes, and the commands that read them."""
+
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from flwr.common.config import parse_config_args
+
+from paceline.cli.main import main
+from paceline.errors import SettingError
+from paceline.federation import clientapp, flower, serving
+from paceline.federation.conducting import make
+from paceline.federation.config import NodeConfig, RunConfig, ServerConfig, SuperLink, read_node, read_server, toml
+from paceline.federation.processes import Child, environment
+from paceline.federation.resident import Resident, listen
+from paceline.federation.trying import free_ports, write_federation
+from paceline.ledger.lock import Holder, started
+from paceline.worlds.local.frames import Frame, read, write
+
+SERVER = """
+[federation]
+nodes = 2
+[superlink]
+address = "127.0.0.1:18000"
+authority = "ca.pem"
+certificate = "server.pem"
+key = "server.key"
+keys = ["nodes/one/key.pub"]
+[run]
+algorithm = "psfl"
+settings = ["rounds=3"]
+"""
+
+
+def test_paths_are_relative_to_the_file(tmp_path):
+    (tmp_path / "server.toml").write_text(SERVER)
+    found = read_server(tmp_path / "server.toml")
+    assert found.state == tmp_path / "state" and found.out == tmp_path / "runs/first"
+    assert found.superlink.keys == [str(tmp_path / "nodes/one/key.pub")]
+    assert found.superlink.authority == str(tmp_path / "ca.pem") and found.run.settings == ["rounds=3"]
+    (tmp_path / "node.toml").write_text('[node]\nclient = 1\nauthority = "ca.pem"\nkey = "key"\n')
+    node = read_node(tmp_path / "node.toml")
+    assert node.client == 1 and node.key == str(tmp_path / "key") and node.directory == tmp_path / "state"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[superlnk]\n", "unknown group \\[superlnk\\]; did you mean 'superlink'"),
+        ("[federation]\nnode = 3\n", "unknown setting .*node'; did you mean"),
+        ("[superlink]\naddress = '127.0.0.1:1'\n", "says nothing of TLS"),
+        ("[superlink]\ninsecure = true\n[limits]\nseconds = 0\n", "it must be"),
+        ("[superlink]\nkeys = 'one'\ninsecure = true\n", "wanted a list"),
+        ("federation = 3\n", "is no group"),
+        ("[", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_in_a_servers_file_is_named(text, said, tmp_path):
+    (tmp_path / "server.toml").write_text(text)
+    with pytest.raises(SettingError, match=said):
+        read_server(tmp_path / "server.toml")
+
+
+def test_a_node_without_keys_says_so(tmp_path):
+    (tmp_path / "node.toml").write_text("[node]\nclient = 0\n")
+    with pytest.raises(SettingError, match="insecure = true"):
+        read_node(tmp_path / "node.toml")
+
+
+def test_what_is_written_is_read(tmp_path):
+    run = RunConfig(algorithm="fedavg", settings=['a="b\\c"'], out=str(tmp_path / "out"))
+    server, nodes = write_federation(tmp_path / "all", run, 2)
+    found = read_server(server)
+    assert found.run.settings == run.settings and found.out == tmp_path / "out" and found.federation.nodes == 2
+    assert [read_node(node).client for node in nodes] == [0, 1]
+    assert len(set(free_ports(5))) == 5
+    assert toml({"a": {"b": True}}) == "[a]\nb = true\n"
+
+
+def test_commands_of_flower_have_what_keeps_them_safe(tmp_path):
+    link = SuperLink(address="0.0.0.0:18443", authority="ca", certificate="crt", key="key")
+    config = ServerConfig(superlink=link)
+    object.__setattr__(config.federation, "state", str(tmp_path))
+    words = flower.superlink_command(config)
+    assert "--enable-supernode-auth" in words and "--insecure" not in words and "--ssl-ca-certfile" in words
+    assert words[words.index("--isolation") + 1] == "process"
+    assert (tmp_path / "superexec.secret").stat().st_mode & 0o777 == 0o600
+    assert flower.superexec_command(config)[2] == "127.0.0.1:18443"
+    node = NodeConfig(state=str(tmp_path / "a b"), authority="ca", key="mine")
+    words = flower.supernode_command(node)
+    assert "--auth-supernode-private-key" in words and "--insecure" not in words
+    said = words[words.index("--node-config") + 1]
+    assert parse_config_args([said]) == {"socket": str(node.socket)}
+    with pytest.raises(SettingError, match="no address"):
+        flower.split("here")
+
+
+def test_a_long_directory_has_its_socket_elsewhere(tmp_path):
+    config = NodeConfig(state=str(tmp_path / ("long" * 30)))
+    assert len(str(config.socket)) < 100 and config.socket == NodeConfig(state=config.state).socket
+
+
+def test_a_worker_that_dies_is_asked_again(tmp_path):
+    """The first takes the question and is gone; the second answers."""
+    path, config = tmp_path / "s", NodeConfig(state=str(tmp_path), insecure=True)
+    first = socket.socket(socket.AF_UNIX)
+    first.bind(str(path))
+    first.listen()
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(clientapp.ask(str(path), Frame({"do": "nonsense"}))))
+    asking.start()
+    connection, _ = first.accept()
+    assert read(connection).words == {"do": "nonsense"}
+    connection.close()
+    first.close()
+    threading.Thread(target=listen, args=(Resident(config, None), path), daemon=True).start()
+    asking.join(60)
+    assert "speaks format None" in answers[0].words["error"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    with socket.socket(socket.AF_UNIX) as bad:
+        bad.connect(str(path))
+        write(bad, {"do": "hello", "format": 1})
+        assert "error" in read(bad).words
+    with pytest.raises(RuntimeError, match="does not answer"):
+        clientapp.ask(str(tmp_path / "none"), Frame({}), patience=0.0)
+
+
+def test_a_process_that_ends_is_started_again_and_ended_with_all_it_started(tmp_path):
+    child = Child("one", ["sh", "-c", "sleep 1000 & echo $!; wait"], tmp_path / "log", environment(tmp_path))
+    child.start()
+    end = time.monotonic() + 60
+    while not (tmp_path / "log").read_text().strip() and time.monotonic() < end:
+        time.sleep(0.01)
+    child._process.kill()
+    while child.starts < 2 and time.monotonic() < end:
+        child.tend()
+        time.sleep(0.01)
+    assert child.starts == 2 and child.pid is not None
+    child.stop()
+    assert child.pid is None
+
+
+def test_without_flower_the_commands_say_how_to_get_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(flower, "find_spec", lambda name: None)
+    server, nodes = write_federation(tmp_path, RunConfig(), 1)
+    for words in (["serve", str(server)], ["join", str(nodes[0])], ["deploy", "local", "fedavg"]):
+        with pytest.raises(SystemExit):
+            main(words)
+        assert "pip install 'paceline[flower]'" in capsys.readouterr().err
+
+
+def test_a_port_that_somebody_has_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "PARTING", 0.0)
+    server, _ = write_federation(tmp_path, RunConfig(out=str(tmp_path / "out"), settings=["partition=iid"]), 1)
+    served = serving.Server(server, print)
+    served.check()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", int(served.config.superlink.address.rpartition(":")[2])))
+        other.listen()
+        with pytest.raises(SettingError, match="somebody listens at"):
+            served.start()
+
+
+def test_every_node_is_one_client(tmp_path):
+    server, _ = write_federation(tmp_path, RunConfig(settings=["clients=5", "partition=iid"]), 2)
+    with pytest.raises(SettingError, match="every node is one client"):
+        make(read_server(server))
+
+
+def test_status_and_errors_of_the_commands(tmp_path, capsys):
+    server, _ = write_federation(tmp_path / "all", RunConfig(out=str(tmp_path / "out")), 2)
+    with pytest.raises(SystemExit) as end:
+        main(["deploy", "status", str(server.parent)])
+    assert not end.value.code
+    told = capsys.readouterr().out
+    assert "nobody listens" in told and "has not begun" in told and "client 1: no trip yet" in told
+    for words, said in [
+        (["serve", str(tmp_path / "none.toml")], "there is no"),
+        (["join", str(tmp_path / "none.toml")], "there is no"),
+        (["deploy", "again", str(tmp_path)], "holds no nodes"),
+        (["deploy", "status", str(tmp_path)], "there is no"),
+        (["deploy", "local", "fedavg", "--set", "clients=5"], "--nodes instead of clients"),
+        (["deploy", "local", "fedavg", "--set", "rounds=0", "--out", str(tmp_path / "x")], "rounds"),
+    ]:
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == 1 and said in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_process_that_was_killed_runs_no_more_though_nobody_has_waited_for_it():
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        holder = Holder(process.pid, started(process.pid))
+        assert holder.runs
+        process.kill()
+        while holder.runs:
+            time.sleep(0.01)
+        assert process.returncode is None
