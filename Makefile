@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-slow test-data check bench bench-dry bench-together bench-peers lock sbom audit clean
+.PHONY: setup demo test test-federation test-slow test-data check bench bench-dry bench-together bench-peers lock sbom audit clean
 
 setup: $(READY)
 
@@ -24,9 +24,14 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/pytest
 
+# A real SuperLink and real SuperNodes on loopback, and who is let in.
+test-federation: $(READY)
+	$(BIN)/pytest -m federation --override-ini "addopts=-q --strict-markers -n 2 --timeout=360"
+
 # What takes long, and every property with many more examples than in each run of the suite.
 test-slow: $(READY)
-	$(BIN)/pytest -m slow --override-ini "addopts=-q --strict-markers -n 1"
+	$(BIN)/pytest -m "slow and not federation" --override-ini "addopts=-q --strict-markers -n 1"
+	$(BIN)/pytest -m "slow and federation" --override-ini "addopts=-q --strict-markers -n 0"
 	PACELINE_EXAMPLES=300 $(BIN)/pytest -m hypothesis
 
 test-data: $(READY)

@@ -22,14 +22,17 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore::paceline.errors.SlowerWay")
 
 
+ASKED_FOR = ("slow", "federation")
+"""Marks of what is for whoever asks for it: `make test-slow`, `make test-federation`."""
+
+
 def pytest_collection_modifyitems(config, items):
-    """What is marked slow is for whoever asks for it: `make test-slow`."""
-    if "slow" in config.option.markexpr:
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+    """What is marked runs when its mark is named."""
+    unasked = [mark for mark in ASKED_FOR if mark not in config.option.markexpr]
+    left = [item for item in items if any(item.get_closest_marker(mark) for mark in unasked)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
 
 def pytest_collection_finish():

@@ -9,6 +9,7 @@ from paceline.runs.replay import ALONE, replay
 from paceline.runs.settings import make_settings
 from tests.federation.real import Real
 
+pytestmark = pytest.mark.federation
 GIVEN = {
     "fedavg": ["rounds=2"],
     "psfl": ["rounds=1", "psfl.width=1", "psfl.length=3", "psfl.sampler=uniform"],

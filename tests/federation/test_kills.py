@@ -12,7 +12,7 @@ from paceline.runs.replay import ALONE, replay
 from paceline.runs.settings import make_settings
 from tests.federation.real import Real, Strike, children_of, command_of, kill
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.federation, pytest.mark.timeout(600)]
 WORDS = ["rounds=3", "local.steps=20000", "absence=wait"]
 
 

@@ -16,7 +16,9 @@ from paceline.cli.performing import fresh, named
 from paceline.cli.serve import followed
 from paceline.errors import SettingError
 
-deploy_app = typer.Typer(help="Federations of real machines: make one, try one out, see how one stands.", no_args_is_help=True)
+deploy_app = typer.Typer(
+    help="Federations of real machines: make one, try one out, see how one stands.", no_args_is_help=True
+)
 deploy_app.command("init")(init_command)
 
 

@@ -17,7 +17,10 @@ from tests.federation.deploy.processes import PROGRAMS, QUIET, Processes, free_p
 from tests.federation.deploy.proxies import NGINX, configuration, start_nginx, start_stand_in
 
 pytest.importorskip("flwr")
-pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # of Flower
+pytestmark = [
+    pytest.mark.federation,
+    pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning"),  # of Flower
+]
 
 
 @pytest.fixture(scope="module")
