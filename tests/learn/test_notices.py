@@ -14,7 +14,7 @@ from paceline.errors import SlowerWay
 from paceline.learn import notices, torchscript
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.kernels import convolution as kernels
-from paceline.learn.programs import convolution
+from paceline.learn.programs import single
 from paceline.learn.programs.reading import compile_program
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
@@ -105,21 +105,21 @@ def test_convolutions_go_on_without_torchscript_and_say_so_once(told, monkeypatc
     def gone(text):
         raise AttributeError
 
-    convolution.convolution_derivatives.cache_clear()
-    usual = convolution.convolution_derivatives()
+    single.convolution_derivatives.cache_clear()
+    usual = single.convolution_derivatives()
     g, x, w = torch.randn(2, 3, 4, 4), torch.randn(2, 1, 6, 6), torch.randn(3, 1, 3, 3)
     shape = ((1, 1), (0, 0), (1, 1), 1)
     monkeypatch.setattr(torch.jit, "CompilationUnit", gone)
     try:
-        convolution.convolution_derivatives.cache_clear()
-        plain = convolution.convolution_derivatives()
+        single.convolution_derivatives.cache_clear()
+        plain = single.convolution_derivatives()
         for form, derivative in usual.items():
             pairs = zip(derivative(g, x, w, *shape), plain[form](g, x, w, *shape), strict=True)
             assert all(torch.equal(one, other) for one, other in pairs)
         (text,) = told()
         assert "derivative of a convolution" in text and text.endswith("(AttributeError)")
     finally:
-        convolution.convolution_derivatives.cache_clear()
+        single.convolution_derivatives.cache_clear()
 
 
 @pytest.mark.parametrize(
