@@ -1,9 +1,9 @@
 """What it costs that a run can be gone on with: ``python -m benchmarks.checkpoints [--seconds 2000]``.
 
-The demo's comparison (four algorithms, five seeds) runs to a virtual time about ten times as late as its own end, with
-checkpoints at the default interval; their share of its time, with that of writing down what was learned, is printed.
-Then a process that does the same is ended at its last checkpoint but one, without warning, and the run is resumed: the
-time until values are given back is compared with dry runs of the same schedules.
+The demo's comparison (four algorithms, five seeds) runs to a virtual time about ten times as late as its own end,
+with checkpoints at the default interval; their share of its time, and that of writing down what was learned, is
+printed. Then a process that does the same is ended at its last checkpoint but one, without warning, and the run is
+resumed: the time until values are given back is compared with dry runs of the same schedules.
 """
 
 from __future__ import annotations
