@@ -1,4 +1,4 @@
-"""Parallel-sequential federated learning, with FedAvg and sequential FL as its two ends.
+"""Parallel-sequential federated learning, with FedAvg and sequential FL as its two extremes.
 
 Zhou et al., INFOCOM 2025, Algorithm 1: W sequences ride abreast, which means that they carry W copies of the round's
 model side by side, each from the server over S clients in turn and back; their ends are averaged (PS-1 ... PS-3).
@@ -108,7 +108,11 @@ class PSFL:
         )
 
     def sums(self) -> Sums | str:
-        """What others can know of uploads: FedAvg's equal sums, or each upload where the server weighs them."""
+        """How the server uses what clients upload, or why differential privacy is refused (docs/privacy.md).
+
+        FedAvg with a plain mean uses only the sum of a round's uploads; with weights or other rules it may look at
+        each of them.
+        """
         structure = self.given_structure()
         if structure is None:
             return "its warm-up compares gradients that clients send; psfl.length=1 can"
@@ -168,7 +172,7 @@ class PSFL:
     ) -> tuple[Model, int]:
         """What the server makes of a round's sequences, and how many arrived.
 
-        A function of its own, so that nobody holds the ends while what was made of them is scored.
+        A function of its own, so that the ends are freed from memory before the new model is evaluated.
         """
         arrived = [*(await came_back(world, rides)).values()]  # PS-3: as late as the slowest sequence
         flops = self.aggregation.flops(world, model, len(arrived))
@@ -225,7 +229,8 @@ class PSFL:
                     raise
                 continue
             # Who is away when called is not timed: the wait says nothing of its speed. But where the rule for absence
-            # is to wait, who leaves in mid-visit is charged with its time away, and the next one with its holder's.
+            # is to wait, the time that a client is away in mid-visit counts as its own, and the time for which an
+            # absent holder keeps the model counts as that of the next client.
             if times is not None and there:
                 times.observe(client, world.now() - sent)  # PS-15, PS-E11
             holder = client
