@@ -18,10 +18,12 @@ from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer
 from paceline.learn.space import Space
 from paceline.ledger import Ledger
-from paceline.system import AlwaysOn, Dropouts, Fleet, FreeLinks, FreeServer, Windows
+from paceline.system import AlwaysOn, Cost, Dropouts, Fleet, FreeLinks, FreeServer, Windows
+from paceline.system.availability import Schedule
+from paceline.worlds.absence import WAIT
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
-from tests.worlds.worlds import FixedLinks, Table, dry_world, follow, spans
+from tests.worlds.worlds import Table, dry_world, follow, spans
 
 TIMES = [0.5, 1.0, 2.0, 4.0, 5.0, 0.5, 1.0, 2.0, 4.0, 5.0]
 
@@ -181,19 +183,52 @@ def test_the_server_learns_who_is_slow():
     assert np.allclose(lengths[-30:], 10.0)
 
 
-def test_times_include_the_way_to_the_client():
-    world = dry_world([1.0] * 4, links=FixedLinks(0.25))
-    seen = []
+class Uplinks:
+    """What a client sends takes its own time; the server's way down is quick."""
 
-    class Watching(TimeOrder):
-        def observe(self, client, seconds):
-            seen.append(seconds)
+    def __init__(self, seconds, down=0.0):
+        self.seconds, self.down = seconds, down
+
+    def cost(self, source, target, size, now):
+        return Cost(self.down if source < 0 else self.seconds[source], 0.0)
+
+
+def test_a_clients_time_is_its_training_and_its_way_onward():
+    """PS-E11: a slow uplink is charged to its owner, not to whoever comes next; the way down is nobody's."""
+    world = dry_world([1.0, 2.0, 3.0, 4.0], links=Uplinks([0.25, 9.0, 0.5, 0.75], down=7.0))
+    times = TimeOrder(4, 0)
 
     async def main():
-        await PSFL(width=1, length=4).ride(world, world.initial_model(), [0, 1, 2, 3], Watching(4, 0))
+        await PSFL(width=1, length=4).ride(world, world.initial_model(), [2, 0, 1, 3], times)
 
     world.loop.run_until_complete(main())
-    assert seen == pytest.approx([1.25] * 4)
+    assert times.estimates() == pytest.approx([1.25, 11.0, 3.5, 4.75])
+
+
+def test_partition_sampling_knows_slow_uplinks():
+    """Half of the uplinks take 9 s: once all are known, every sequence of four has two of each kind, 4 + 2 * 9 + 2 *
+    0.1 s. Uniform sampling often puts three or four slow ones into a sequence, and the slowest of five counts."""
+    slow = Uplinks([9.0] * 50 + [0.1] * 50)
+    means = {}
+    for sampler in ("partition", "uniform"):
+        ends = follow(dry_world([1.0] * 100, links=slow), PSFL(rounds=80, width=5, length=4, sampler=sampler))
+        means[sampler] = np.diff(ends)[-40:].mean()
+    assert means["partition"] == pytest.approx(22.2)
+    assert means["uniform"] > 28
+
+
+def test_a_holder_that_waits_for_an_absent_client_is_not_timed():
+    """Client 1 comes at 10 s: that client 0 kept the model until then says nothing of client 0."""
+    away = Windows([Schedule([(0.0, 99.0)]), Schedule([(10.0, 99.0)]), Schedule([(0.0, 99.0)])], seed=0)
+    world = dry_world([1.0, 2.0, 3.0], links=Uplinks([0.5] * 3), availability=away, absence=WAIT)
+    times = TimeOrder(3, 0)
+
+    async def main():
+        await PSFL(width=1, length=3).ride(world, world.initial_model(), [0, 1, 2], times)
+
+    world.loop.run_until_complete(main())
+    assert times.known == 2
+    assert [times.estimate(client) for client in (1, 2)] == pytest.approx([2.5, 3.5])
 
 
 def test_a_warm_up_needs_clients_that_are_there():

@@ -218,24 +218,34 @@ class PSFL:
         model, leaves: the model is lost with it. None where nobody was there at all. Where ``times`` is given, it is
         told the clients' times (PS-15).
         """
-        holder, riders = world.server, list[int]()
+        holder, riders, trained = world.server, list[int](), None
         for client in sequence:
-            sent, there = world.now(), world.presence.online(client)
             try:
-                received = await world.send(model, holder, client)
+                received = await pass_on(world, model, holder, client, trained, times)
+                begun, trained = world.now(), None  # a holder's time is seen once, also if this client leaves now
                 model = await world.train(client, received, self.local)
             except Dropped as dropped:
                 if dropped.site == holder:
                     raise
                 continue
-            # Who is away when called is not timed: the wait says nothing of its speed. But where the rule for absence
-            # is to wait, the time that a client is away in mid-visit counts as its own, and the time for which an
-            # absent holder keeps the model counts as that of the next client.
-            if times is not None and there:
-                times.observe(client, world.now() - sent)  # PS-15, PS-E11
-            holder = client
+            holder, trained = client, world.now() - begun
             riders.append(client)
         if not riders:
             return None
-        samples = sum(map(world.samples, riders))
-        return End(await world.send(model, holder, world.server), samples, tuple(riders))
+        end = await pass_on(world, model, holder, world.server, trained, times)
+        return End(end, sum(map(world.samples, riders)), tuple(riders))
+
+
+async def pass_on(
+    world: World, model: Model, holder: int, target: int, trained: float | None, times: TimeOrder | None
+) -> Model:
+    """The holder sends its model onward; its time is its training and this way (PS-15, PS-E11).
+
+    Where the target is away when the model sets out, the holder is not timed: the wait says nothing of its speed.
+    But where the rule for absence is to wait, the time for which a client is away itself counts as its own.
+    """
+    sent, there = world.now(), target == world.server or world.presence.online(target)
+    received = await world.send(model, holder, target)
+    if times is not None and trained is not None and there:
+        times.observe(holder, trained + (world.now() - sent))
+    return received

@@ -73,7 +73,7 @@ class Heterogeneity:
     B: Estimate
     """The clients' squared distance from the mean gradient."""
     time_mean: Estimate
-    """t̄, the mean of the clients' times, from the model's setting out to one until it has trained it (PS-E11)."""
+    """t̄, the mean of the clients' times: training, and sending the model onward (PS-E11)."""
     kappa2: Estimate
     """κ², a client's own variance of the time from visit to visit (Eq. 26)."""
     by_round: tuple[tuple[float, float], ...]
@@ -111,8 +111,8 @@ class Heterogeneity:
 class Seen(NamedTuple):
     """One client's part in one warm-up round."""
 
-    seconds: float | None
-    """What a visit would take; None if that could not be seen, since the client was away when it was called."""
+    seconds: float
+    """What a visit would take, with the way of the model onward."""
     gradient: Model
 
 
@@ -142,7 +142,7 @@ async def warm_up(
                 " longer (fleet.availability)"
             )
         spread = await world.observe(Comparison([one.gradient for one in seen]))
-        timed = {client: one.seconds for client, one in came.items() if one.seconds is not None}
+        timed = {client: one.seconds for client, one in came.items()}
         for client, seconds in timed.items():
             times.observe(client, seconds)
         variance = {
@@ -159,17 +159,18 @@ async def warm_up(
 async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD) -> Seen:
     """The server sends, the client computes its gradient and sends it back.
 
-    A probe is other work than a visit, so its seconds are multiplied by the quotient of the two's mean times on this
-    device.
+    A client's time is its training and the way of the model onward (PS-E11); a gradient is as large as a model. A
+    probe is other work than a visit, so its seconds are multiplied by the mean time of a visit on this device divided
+    by that of a probe.
     """
-    sent, there = world.now(), world.presence.online(client)
     await world.presence.reach([client])  # all take part (PS-9): who is away is waited for
     received = await world.send(model, world.server, client)
     started = world.now()
     gradient = await world.learning.probe(client, received, local)
-    seconds = (started - sent) + (world.now() - started) * world.learning.visits_per_probe(client, local)
+    probed = world.now()
     returned = await world.send(gradient, client, world.server)
-    return Seen(seconds if there else None, returned)
+    seconds = (probed - started) * world.learning.visits_per_probe(client, local) + (world.now() - probed)
+    return Seen(seconds, returned)
 
 
 def _gradient_variance(world: World, local: LocalSGD, settings: WarmUp, client: int, of_sample: float) -> float:
@@ -228,8 +229,8 @@ def _mean(values: Column) -> Estimate:
     """The mean over clients with its interval."""
     if len(values) < FEWEST:
         raise SettingError(
-            f"{len(values)} clients could be timed often enough in the warm-up; {FEWEST} are needed, each online when"
-            " called in two rounds or more: raise psfl.warmup.rounds, give the structure (psfl.width, psfl.length),"
-            " or let devices stay longer (fleet.availability)"
+            f"{len(values)} clients could be timed often enough in the warm-up; {FEWEST} are needed, each in two"
+            " rounds or more: raise psfl.warmup.rounds, give the structure (psfl.width, psfl.length), or let devices"
+            " stay longer (fleet.availability)"
         )
     return Estimate(float(values.mean()), float(half_width(values)))
