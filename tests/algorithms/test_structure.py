@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.algorithms.explaining import explain
 from paceline.algorithms.structure import (
     bound_ratio,
     choose_structure,
     expected_maximum,
     expected_round_seconds,
-    explain,
-    measured_times,
 )
-from paceline.errors import DataError, SettingError
+from paceline.errors import SettingError
 from paceline.seeds import stream
 
 RATIO, C = 0.623, 1.84  # PS-T3: the pair that reproduces all of Table I
@@ -75,7 +74,7 @@ def test_table_one(participants, width, pair):
     assert found.width == pytest.approx(width, abs=0.01)
     assert found.length == participants / found.width  # PS-E2: row 200 is a slip of the paper
     assert pair == (found.S, found.W)
-    assert found.alternatives[0] == (*pair, 1.0)
+    assert found.alternatives[0][:3] == (*pair, 1.0)
 
 
 def test_the_second_best_of_ten_clients_is_the_papers_experimental_pair():
@@ -110,7 +109,7 @@ def test_no_integer_structure_is_better(ratio, spread, participants):
     costs = objective(W, ratio, 1.0, spread, S * W) / (S * W)
     assert costs[found.S - 1] <= costs.min() * (1 + 1e-9)
     assert participants // found.S == found.W
-    for S_, W_, cost in found.alternatives:
+    for S_, W_, cost, _ in found.alternatives:
         assert participants // S_ == W_
         assert cost == pytest.approx(costs[S_ - 1] / costs.min(), rel=1e-9)
 
@@ -143,7 +142,7 @@ def test_without_spread_all_clients_abreast_are_best(ratio):
 def test_one_participant_has_one_structure():
     found = structure(1)
     assert (found.width, found.length, found.W, found.S) == (1.0, 1.0, 1, 1)
-    assert found.alternatives == ((1, 1, 1.0),)
+    assert found.alternatives == ((1, 1, 1.0, found.time_mean),)
 
 
 @pytest.mark.parametrize(("b_over_a", "interior"), [(2.25, False), (2.29, False), (2.32, True), (2.6, True)])
@@ -232,20 +231,8 @@ def test_the_explanation_says_when_an_end_is_best():
     assert "FedAvg (W = 20, S = 1) is the best" in explain(structure(20, ratio=0.0))
 
 
-def test_measured_times_take_the_spread_within_devices(tmp_path):
-    file = tmp_path / "times.csv"
-    file.write_text("device,seconds\na,1\na,3\nb,10\nb,10\nb,13\nc,6\n")
-    mean, std, devices = measured_times(file)
-    assert mean == pytest.approx((2 + 11 + 6) / 3)
-    assert std == pytest.approx(math.sqrt((2 + 3) / 2))  # sample variances of a and b; c has none to give
-    assert devices == 3
-
-
-def test_measured_times_need_a_device_with_two_rows(tmp_path):
-    file = tmp_path / "times.csv"
-    file.write_text("device,seconds\na,1\nb,3\n")
-    with pytest.raises(DataError, match="two rows of the same device"):
-        measured_times(file)
+def test_without_times_the_explanation_says_what_is_assumed():
+    assert "if every client took 1 s on average" in explain(structure(20))
 
 
 # -- bad input ------------------------------------------------------------------------------------------------

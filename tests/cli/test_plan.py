@@ -30,9 +30,10 @@ def test_json_says_what_the_solver_says(paceline):
         assert told[name] == getattr(found, name)
     assert told["bounds"] == list(found.bounds)
     assert told["population"] == 1_000_000
-    shown = [(one["S"], one["W"], one["relative_cost"]) for one in told["alternatives"]]
-    assert shown == [tuple(one) for one in found.alternatives]
+    keys = ("S", "W", "relative_cost", "expected_round_seconds")
+    assert [tuple(one[key] for key in keys) for one in told["alternatives"]] == [*found.alternatives]
     assert told["alternatives"][0]["expected_round_seconds"] == told["expected_round_seconds"]
+    assert told["simulated"] is False
 
 
 def test_noise_and_heterogeneity_give_the_ratio(paceline):
@@ -70,6 +71,50 @@ def test_measured_times_bring_their_population(paceline, measured):
     assert told["time_mean"] == pytest.approx(19 / 3)
     assert told["time_std"] == pytest.approx(math.sqrt(2))
     assert answer(paceline(*measured, "--clients", "4", "--population", "50"))["population"] == 50
+
+
+def test_with_measured_times_rounds_are_simulated(paceline, tmp_path):
+    """Half of the devices take 1 s and half 9 s: a round of FedAvg with ten of them nearly always takes 9 s, where
+    equal clients would take 5; W = 5 sequences of one fast and one slow device take 10."""
+    rows = [f"d{k},{seconds}" for k in range(20) for seconds in (1 + 8 * (k % 2),) * 2]
+    (tmp_path / "halves.csv").write_text("\n".join(["device,seconds", *rows]))
+    words = ("plan", "structure", "--times", "halves.csv", "--clients", "10", "--ratio", "0.1", "--json")
+    told = answer(paceline(*words))
+    seconds = {(one["W"], one["S"]): one["expected_round_seconds"] for one in told["alternatives"]}
+    assert told["simulated"] is True
+    assert seconds[10, 1] == pytest.approx(9, abs=0.1)
+    assert seconds[5, 2] == pytest.approx(10)
+    assert answer(paceline(*words, "--rounds-by", "simulation"))["rounds_by"] == "simulation"
+
+
+def test_the_bounds_of_theorem_one_are_shown(paceline):
+    words = ("plan", "structure", "--clients", "20", *TIMES, "--sigma2", "2", "--heterogeneity", "3")
+    told = answer(paceline(*words, "--smoothness", "4", "--distance", "9", "--rounds", "500", "--json"))
+    assert told["largest_rate"] == pytest.approx(0.1 / (4 * told["S"]))
+    assert told["best_rate"] <= told["largest_rate"]
+    assert "Theorem 1 holds for local learning rates up to" in paceline(*words, "--smoothness", "4").out
+    assert (
+        "needs --sigma2 and --heterogeneity"
+        in paceline(
+            "plan", "structure", "--clients", "20", *TIMES, "--ratio", "1", "--smoothness", "4", "--distance", "1"
+        ).err
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        (("--kappa", "most"), "--kappa is 'most'; wanted mean"),
+        (("--rounds-by", "luck"), "--rounds-by is 'luck'; wanted bound"),
+        (("--rounds-by", "simulation"), "no times were seen of clients"),
+        (("--smoothness", "-1"), "the smoothness is -1"),
+        (("--distance", "1"), "--distance is given without --smoothness"),
+    ],
+)
+def test_words_that_cannot_be_are_refused(paceline, more, wanted):
+    done = paceline(*ASKED, *more)
+    assert done.status == 1
+    assert wanted in done.err
 
 
 def test_more_clients_than_measured_devices_are_refused(paceline, measured):

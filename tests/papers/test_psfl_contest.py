@@ -51,7 +51,7 @@ def test_a_target_over_several_scores():
 def test_the_two_factors_of_the_bound_make_its_cost():
     best = choose_structure(participants=20, time_mean=2.5, time_std=0.5, ratio=0.46)
     least = bounded(best, best.S).time
-    for S, _, cost in best.alternatives:
+    for S, _, cost, _ in best.alternatives:
         assert bounded(best, S).time / least == pytest.approx(cost)
     assert bounded(best, 20).seconds == pytest.approx(20 * 2.5)
     # Rounds grow as (ratio W + 1) / (S W).

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from tests.worlds.worlds import learn, quadratic_world, spans
 
+from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.time_order import TimeOrder
 from paceline.algorithms.warmup import WarmUp, warm_up
 from paceline.data.quadratic import quadratic
 from paceline.learn.recipe import LocalSGD
 from paceline.seeds import stream
-from paceline.system import FlopTimes, LawTimes
+from paceline.system import Cost, FlopTimes, LawTimes
 
 CLIENTS, DIMENSION, B, SIGMA2 = 60, 12, 2.5, 4.0
 
@@ -132,3 +133,34 @@ def test_waiting_for_a_device_that_is_away_is_not_taken_for_slowness():
     assert found.seconds > 20
     assert found.time_mean.value == pytest.approx(1.0)
     assert found.kappa2.value == pytest.approx(0.0, abs=1e-12)
+
+
+class Slowing:
+    """Every visit takes 1 s until the third; from then on those of half of the clients take 40 s."""
+
+    def mean_seconds(self, device, flops):
+        return 1.0
+
+    def cost(self, device, visit, flops):
+        return Cost(40.0 if visit >= 2 and device % 2 else 1.0, 0.0)
+
+
+def test_the_structure_follows_times_that_change():
+    """It is chosen after the warm-up, when all clients look alike, and again after four rounds, from the times seen
+    since: rounds are then known to take longer."""
+    problem = quadratic(stream(1, "q"), clients=20, dimension=4, heterogeneity=1.0, sigma2=1.0)
+    world = quadratic_world(problem, times=Slowing())
+    local = LocalSGD(lr=0.1, loss="squared")
+    algorithm = PSFL(
+        rounds=8, participants=6, warmup=WarmUp(rounds=2), rounds_by="simulation", restructure=4, local=local
+    )
+
+    async def main():
+        return [progress async for progress in algorithm.run(world)]
+
+    learn(world, main())
+    told = [one.event for one in world.chronicle.events if one.event.text.startswith("structure")]
+    assert len(told) == 2
+    assert "chosen by simulated rounds" in told[0].text
+    assert told[0].figures["expected_round_seconds"] == pytest.approx(told[0].figures["S"])
+    assert told[1].figures["expected_round_seconds"] > 10

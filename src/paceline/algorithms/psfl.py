@@ -29,11 +29,13 @@ from paceline.algorithms.base import (
     require,
     somebody,
 )
+from paceline.algorithms.explaining import explain
 from paceline.algorithms.samplers import Sampler, check_fit, sampler_named
+from paceline.algorithms.seen_times import SeenTimes
 from paceline.algorithms.server import ServerOptimiser, ServerRule
-from paceline.algorithms.structure import bound_ratio, choose_structure, explain
+from paceline.algorithms.structure import RoundsBy, bound_ratio, choose_structure
 from paceline.algorithms.time_order import TimeOrder
-from paceline.algorithms.warmup import WarmUp, warm_up
+from paceline.algorithms.warmup import Heterogeneity, WarmUp, warm_up
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 
@@ -62,6 +64,12 @@ class PSFL:
     """W, sequences abreast; chosen after a warm-up when neither it nor the length is given."""
     length: int | None = bounded(None, least=1)
     """S, clients in each."""
+    rounds_by: RoundsBy = "bound"
+    """How long a round of a structure is taken to last when the warm-up chooses one: Theorem 2's bound (PS-5), as in
+    the paper, or simulated rounds with the times that were seen of the clients."""
+    restructure: int | None = bounded(None, least=1)
+    """After every so many rounds the structure is chosen anew, from the times seen until then; never when not given,
+    nor where the structure is given."""
     sampler: Literal["partition", "uniform", "weighted"] | Sampler = "partition"
     """How a round's clients are drawn: one of each speed class for every sequence (``partition``, PS-13), every
     client with the same probability (``uniform``), or the faster the likelier (``weighted``)."""
@@ -150,14 +158,18 @@ class PSFL:
         """Algorithm 1: a warm-up unless the structure is given (PS-9 to PS-11), then training (PS-12 to PS-15)."""
         model = world.initial_model()
         times = TimeOrder(len(world.clients), int(world.stream("time order").integers(1 << 63)))
-        structure = self.given_structure()
+        structure, found = self.given_structure(), None
         if structure is None:
-            model, structure = await self.warm_up(world, model, times)
+            model, found = await warm_up(world, model, self.local, self.warmup, times)
+            world.log.tell(Event(text=found.text(), figures=found.figures()))
+            structure = self.choose(world, found, found.times)
         sampler = sampler_named(self.sampler) if isinstance(self.sampler, str) else self.sampler
         observed = times if sampler.learns_times else None
         server = self.server.start()
         for r in range(self.rounds):
             await somebody(world, r, self.rounds)
+            if found is not None and self.restructure is not None and r and r % self.restructure == 0:
+                structure = self.choose(world, found, found.times.moved(times.estimate))
             sequences = sampler.draw(world, times, r, *structure)  # PS-12 to PS-14
             rides = {w: self.ride(world, model, sequence, observed) for w, sequence in enumerate(sequences)}
             model, arrived = await self.meet(world, server, model, rides)
@@ -191,25 +203,22 @@ class PSFL:
         # One model has all the weight, whatever its samples: `server.weights` matters with the rule `mean` alone.
         return server.step(model, [model + centre], [sum(samples)])
 
-    async def warm_up(self, world: World, model: Model, times: TimeOrder) -> tuple[Model, tuple[int, int]]:
-        """Lines 1 to 11 of Algorithm 1 (PS-9 to PS-11): estimate, then choose the structure.
-
-        Returned are the model that the warm-up ends with, from which learning goes on, and (W, S).
-        """
-        model, found = await warm_up(world, model, self.local, self.warmup, times)
-        world.log.tell(Event(text=found.text(), figures=found.figures()))
+    def choose(self, world: World, found: Heterogeneity, seen: SeenTimes) -> tuple[int, int]:
+        """Line 11 of Algorithm 1 (PS-11): the W and S that are best by the warm-up's figures and these times."""
         best = choose_structure(
             participants=self.participants,
             population=len(world.clients),
-            time_mean=found.time_mean.value,
+            time_mean=seen.mean,
             time_std=found.time_std,
             ratio=bound_ratio(found.sigma2.value, found.B.value, self.warmup.c0),  # PS-4
+            times=seen,
+            rounds_by=self.rounds_by,
         )  # PS-7, PS-8
         figures = {name: getattr(best, name) for name in CHOSEN}
         world.log.tell(
             Event(text=f"structure: {best.W} sequences of {best.S} clients. {explain(best)}", figures=figures)
         )
-        return model, (best.W, best.S)
+        return best.W, best.S
 
     async def ride(self, world: World, model: Model, sequence: Sequence[int], times: TimeOrder | None) -> End | None:
         """One sequence (PS-1): the model passes from client to client, and from the last one to the server.

@@ -7,20 +7,20 @@ product of the two bounds least (PS-7). Only numpy is needed here, so that the a
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.errors import DataError, SettingError
-from paceline.system.tables import read_table
+from paceline.algorithms.seen_times import SeenTimes
+from paceline.errors import SettingError
 
 Array = NDArray[np.float64]
+RoundsBy = Literal["bound", "simulation"]
+"""Where a round's seconds come from when structures are compared: Theorem 2's bound, or rounds with times seen."""
 
 GRID = 2048
 """Points of the logarithmic grid on which the minima are found before they are polished."""
@@ -40,7 +40,9 @@ class Alternative(NamedTuple):
     W: int
     """Sequences abreast."""
     cost: float
-    """Time to the same accuracy by the bound, as a multiple of the best structure's."""
+    """Time to the same accuracy, as a multiple of the best structure's."""
+    seconds: float
+    """Mean seconds of one round."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,11 @@ class Structure:
     """Clients in each sequence."""
     expected_round_seconds: float
     """Mean seconds of one round of the integer structure."""
+    simulated: bool
+    """Whether seconds of rounds are simulated with times that were seen; else every client is taken to have the same
+    mean time (PS-E5), which promises wide structures too short rounds."""
+    rounds_by: RoundsBy
+    """What the structure was chosen by."""
     bounds: tuple[float, float]
     """Theorem 2 (PS-5) for one round of the integer structure: no shorter, no longer on average."""
     alternatives: tuple[Alternative, ...]
@@ -90,14 +97,33 @@ def bound_ratio(sigma2: float, heterogeneity: float, c0: float = 0.1) -> float:
 
 
 def choose_structure(
-    *, participants: int, time_mean: float, time_std: float, ratio: float, population: int | None = None
+    *,
+    participants: int,
+    time_mean: float,
+    time_std: float,
+    ratio: float,
+    population: int | None = None,
+    times: SeenTimes | None = None,
+    rounds_by: RoundsBy = "bound",
 ) -> Structure:
-    """The structure that reaches a given accuracy soonest by the bounds (PS-7, PS-8, PS-E3, PS-E4)."""
+    """The structure that reaches a given accuracy soonest (PS-7, PS-8, PS-E3, PS-E4).
+
+    By the bounds on rounds and on their time; or by the bound on rounds and simulated rounds, for which ``times``
+    must be known. The real-valued width and length are always the bounds'.
+    """
     _check(participants, time_mean, time_std, ratio, population)
+    _require(
+        rounds_by == "bound" or times is not None,
+        "rounds_by is simulation but no times were seen of clients; give measured times, or choose by the bound",
+    )
     cost = _Cost(time_mean, time_std, ratio)
     width = _best_width(cost, participants)
-    alternatives = _integer_structures(cost, participants)
-    S, W, _ = alternatives[0]
+    seen = times if rounds_by == "simulation" else None
+    alternatives = tuple(
+        Alternative(S, W, times_best, _seconds(S, W, time_mean, time_std, times))
+        for S, W, times_best in _integer_structures(cost, participants, seen)
+    )
+    S, W, _, seconds = alternatives[0]
     shortest = S * time_mean
     return Structure(
         participants=participants,
@@ -108,10 +134,16 @@ def choose_structure(
         length=participants / width,
         W=W,
         S=S,
-        expected_round_seconds=expected_round_seconds(S, W, time_mean, time_std),
+        expected_round_seconds=seconds,
+        simulated=times is not None,
+        rounds_by=rounds_by,
         bounds=(shortest, shortest + time_std * math.sqrt(2 * S * math.log(W))),
         alternatives=alternatives,
     )
+
+
+def _seconds(S: int, W: int, mean: float, std: float, times: SeenTimes | None) -> float:
+    return expected_round_seconds(S, W, mean, std) if times is None else times.round_seconds(S, W)
 
 
 class Bounded(NamedTuple):
@@ -137,7 +169,7 @@ def bounded(best: Structure, S: int) -> Bounded:
 
 
 def expected_round_seconds(S: int, W: int, time_mean: float, time_std: float) -> float:
-    """Mean seconds of a round of W sequences of S clients: S·t̄ + κ·√S·m_W.
+    """Mean seconds of a round of W sequences of S clients that all have the same mean time: S·t̄ + κ·√S·m_W.
 
     Time-partition sampling takes one client of each speed group into every sequence, so all sequences have the same
     mean S·t̄ and what is left is each client's own spread κ from round to round (PS-E5). A sequence's time is then
@@ -163,51 +195,6 @@ def expected_maximum(count: int) -> float:
     return float(step * np.sum(x * density))
 
 
-def measured_times(path: str | Path) -> tuple[float, float, int]:
-    """Mean t̄, spread κ and number of devices from a CSV file with the columns device and seconds.
-
-    t̄ is the mean of the devices' means; κ² is the mean of the devices' own variances (Eq. 26, PS-10), so what
-    devices differ by among themselves is no part of it. A device with one row has no variance to give.
-    """
-    rows: dict[str, list[float]] = defaultdict(list)
-    for row in read_table(path, ("device", "seconds")):
-        rows[row.text("device")].append(row.number("seconds", positive=True))
-    variances = [float(np.var(seconds, ddof=1)) for seconds in rows.values() if len(seconds) > 1]
-    if not rows:
-        raise DataError(f"{path} has no rows; wanted measured times, one row a visit, with columns device,seconds")
-    if not variances:
-        raise DataError(
-            f"{path} has {len(rows)} devices with one row each; a device's spread from round to round takes at least"
-            " two rows of the same device, so measure again or give the mean and the spread yourself"
-        )
-    means = [float(np.mean(seconds)) for seconds in rows.values()]
-    return float(np.mean(means)), math.sqrt(float(np.mean(variances))), len(rows)
-
-
-def explain(structure: Structure) -> str:
-    """Why this structure, in three plain sentences."""
-    participants, ratio = structure.participants, structure.ratio
-    rounds = "in proportion to W" if math.isinf(ratio) else f"as {ratio:.3g}*W + 1"
-    return (
-        f"With alpha/beta = {ratio:.3g} the rounds needed grow {rounds}, while a round of S clients in a row takes"
-        f" {structure.time_mean:.3g} s * S and some waiting for the slowest of W sequences. With {participants}"
-        f" clients a round the two balance at W = {structure.width:.2f} and S = {structure.length:.2f}, in whole"
-        f" clients W = {structure.W} and S = {structure.S}. To the same accuracy, by the bounds, {_ends(structure)}."
-    )
-
-
-def _ends(structure: Structure) -> str:
-    """Where FedAvg and sequential FL stand."""
-    cost = {(S, W): cost for S, W, cost in structure.alternatives}
-    told = []
-    for name, S, W in (("FedAvg", 1, structure.participants), ("sequential FL", structure.participants, 1)):
-        if (S, W) == (structure.S, structure.W):
-            told.append(f"{name} (W = {W}, S = {S}) is the best structure")
-        else:
-            told.append(f"{name} (W = {W}, S = {S}) takes {cost[S, W]:.2f} times as long")
-    return " and ".join(told)
-
-
 class _Cost:
     """PS-7's objective per participant, scaled so that it stays finite for every ratio.
 
@@ -224,7 +211,12 @@ class _Cost:
 
     def __call__(self, S: Array, W: Array) -> Array:
         seconds: Array = self._mean + self._std * np.sqrt(2 * np.log(W) / S)
-        return (self._per_width + self._fixed / W) * seconds
+        return self.of_rounds(W) * seconds
+
+    def of_rounds(self, W: Array) -> Array:
+        """The factor by which rounds grow with the width; times a round's seconds for each of S clients, the cost."""
+        factor: Array = self._per_width + self._fixed / W
+        return factor
 
     def round_seconds(self, S: Array, W: Array) -> Array:
         """Theorem 2's upper bound of one round."""
@@ -264,19 +256,24 @@ def _golden_section(f: Callable[[Array], Array], low: Array, high: Array) -> Arr
     return (low + high) / 2
 
 
-def _integer_structures(cost: _Cost, participants: int) -> tuple[Alternative, ...]:
-    """The best pairs of W = ⌊N0/S⌋ (PS-E4), with FedAvg and sequential FL among them.
+def _integer_structures(cost: _Cost, participants: int, seen: SeenTimes | None) -> list[tuple[int, int, float]]:
+    """The best pairs S, W = ⌊N0/S⌋ (PS-E4) with their relative costs, FedAvg and sequential FL among them.
 
     Of all S that leave the same W the largest costs least, so 2√N0 pairs are enough.
     """
     small = np.arange(1, math.isqrt(participants) + 1)
     W = np.union1d(small, participants // small).astype(np.float64)
     S = participants // W
-    costs = cost(S, W)
-    order = _order(costs, cost.round_seconds(S, W))
+    if seen is None:
+        seconds, costs = cost.round_seconds(S, W), cost(S, W)
+    else:
+        pairs = zip(S.astype(int).tolist(), W.astype(int).tolist(), strict=True)
+        seconds = np.array([seen.round_seconds(s, w) for s, w in pairs])
+        costs = cost.of_rounds(W) * seconds / S
+    order = _order(costs, seconds)
     least = costs[order[0]]
     kept = [k for place, k in enumerate(order.tolist()) if place < SHOWN or S[k] == 1 or W[k] == 1]
-    return tuple(Alternative(int(S[k]), int(W[k]), max(1.0, float(costs[k] / least))) for k in kept)
+    return [(int(S[k]), int(W[k]), max(1.0, float(costs[k] / least))) for k in kept]
 
 
 def _order(costs: Array, seconds: Array) -> NDArray[np.intp]:

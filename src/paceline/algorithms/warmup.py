@@ -8,7 +8,6 @@ wide where all of it does.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.algorithms.base import Comparison, Model, World, came_back, draw_clients, require, total
+from paceline.algorithms.seen_times import Kappa, SeenTimes
 from paceline.algorithms.time_order import TimeOrder
 from paceline.bounds import bounded, check_bounds
 from paceline.errors import SettingError
@@ -38,6 +38,9 @@ class WarmUp:
     """How many take part, the same in every round; all when not given, as in the paper."""
     noise: Literal["sample", "batch"] = "sample"
     """σ² of a gradient from one sample, as Eq. 24 has it, or from one batch of the recipe's size."""
+    kappa: Kappa = "mean"
+    """κ of the bound on time: the root of the clients' mean variance, as Eq. 26 and Algorithm 1 have it, or the
+    largest of a client, as Assumption 5 needs it and Table I fits (PS-E10)."""
     c0: float = bounded(0.1, above=0, below=0.2)
     """The bound's constant, between 0 and 0.2 (PS-4)."""
 
@@ -75,7 +78,11 @@ class Heterogeneity:
     time_mean: Estimate
     """t̄, the mean of the clients' times: training, and sending the model onward (PS-E11)."""
     kappa2: Estimate
-    """κ², a client's own variance of the time from visit to visit (Eq. 26)."""
+    """κ², a client's own variance of the time from visit to visit, on average (Eq. 26)."""
+    time_std: float
+    """κ as ``WarmUp.kappa`` chooses it."""
+    times: SeenTimes
+    """All times that were seen."""
     by_round: tuple[tuple[float, float], ...]
     """(σ², B) of every warm-up round: they change as the model does."""
     clients: int
@@ -83,17 +90,13 @@ class Heterogeneity:
     seconds: float
     """How long the whole warm-up took."""
 
-    @property
-    def time_std(self) -> float:
-        """κ, the standard deviation of one client's times."""
-        return math.sqrt(self.kappa2.value)
-
     def text(self) -> str:
         """A line for the log."""
         return (
             f"warm-up: {len(self.by_round)} rounds of {self.clients} clients took {self.seconds:.4g} s;"
             f" gradient noise σ² = {self.sigma2}, heterogeneity B = {self.B},"
-            f" a visit takes {self.time_mean} s with variance κ² = {self.kappa2}"
+            f" a visit takes {self.time_mean} s with variance κ² = {self.kappa2} (of one client at most"
+            f" {self.times.spread('max') ** 2:.3g})"
         )
 
     def figures(self) -> dict[str, float | list[float]]:
@@ -102,6 +105,7 @@ class Heterogeneity:
         return {
             **{name: one.value for name, one in named.items()},
             **{f"{name}_error": one.error for name, one in named.items()},
+            "kappa2_max": self.times.spread("max") ** 2,
             "sigma2_by_round": [sigma2 for sigma2, _ in self.by_round],
             "B_by_round": [B for _, B in self.by_round],
             "seconds": self.seconds,
@@ -153,7 +157,7 @@ async def warm_up(
         rounds.append(Round(variance, dict(zip(came, distance, strict=True)), timed))
         step = -local.lr_at(0) / len(seen)
         model = total([model, *(step * one.gradient for one in seen)])
-    return model, _estimates(rounds, world.now() - begin)
+    return model, _estimates(rounds, settings.kappa, world.now() - begin)
 
 
 async def _timed_probe(world: World, client: int, model: Model, local: LocalSGD) -> Seen:
@@ -193,12 +197,16 @@ def _unbiased(distance: Sequence[float], clients: int) -> list[float]:
     return [factor * d for d in distance]
 
 
-def _estimates(rounds: Sequence[Round], seconds: float) -> Heterogeneity:
+def _estimates(rounds: Sequence[Round], kappa: Kappa, seconds: float) -> Heterogeneity:
+    times = SeenTimes(_series([r.seconds for r in rounds]))
+    kappa2 = _mean(times.variances)
     return Heterogeneity(
         sigma2=_mean(_over_rounds([r.variance for r in rounds])),
         B=_mean(_over_rounds([r.distance for r in rounds])),
-        time_mean=_mean(_over_rounds([r.seconds for r in rounds])),
-        kappa2=_mean(_variances([r.seconds for r in rounds])),
+        time_mean=_mean(times.means),
+        kappa2=kappa2,
+        time_std=times.spread(kappa),
+        times=times,
         by_round=tuple((_plain_mean(r.variance), _plain_mean(r.distance)) for r in rounds),
         clients=max(len(r.variance) for r in rounds),
         seconds=seconds,
@@ -209,20 +217,15 @@ def _plain_mean(column: Mapping[int, float]) -> float:
     return float(np.mean([*column.values()]))
 
 
-def _series(columns: Sequence[Mapping[int, float]]) -> list[list[float]]:
+def _series(columns: Sequence[Mapping[int, float]]) -> dict[int, list[float]]:
     """Each client's figures, round by round, of the rounds it took part in."""
     clients = {client: None for column in columns for client in column}
-    return [[column[client] for column in columns if client in column] for client in clients]
+    return {client: [column[client] for column in columns if client in column] for client in clients}
 
 
 def _over_rounds(columns: Sequence[Mapping[int, float]]) -> Column:
     """Each client's mean over the rounds that it has a figure of."""
-    return np.array([np.mean(values) for values in _series(columns)])
-
-
-def _variances(columns: Sequence[Mapping[int, float]]) -> Column:
-    """Each client's own variance over rounds, of those clients that have figures of two rounds or more (Eq. 26)."""
-    return np.array([np.var(values, ddof=1) for values in _series(columns) if len(values) > 1])
+    return np.array([np.mean(values) for values in _series(columns).values()])
 
 
 def _mean(values: Column) -> Estimate:

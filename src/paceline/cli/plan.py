@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,11 +14,10 @@ from paceline.cli.peers import peers_command
 from paceline.cli.plan_answer import Answer, print_json
 from paceline.cli.servers import HELP as SERVERS_HELP
 from paceline.cli.servers import servers_command
-from paceline.errors import SettingError
+from paceline.cli.structure import structure_command
 from paceline.plans.pace import Pace
 
 if TYPE_CHECKING:
-    from paceline.algorithms.structure import Alternative, Structure
     from paceline.plans.overlap import Overlap
     from paceline.topology import Mixing
 
@@ -34,49 +31,8 @@ def plans() -> None:
 
 plan_app.command("servers", help=SERVERS_HELP)(servers_command)
 plan_app.command("peers")(peers_command)
+plan_app.command("structure")(structure_command)
 plan_app.command("fleet", help=FLEET_HELP)(fleet_command)
-
-
-@plan_app.command("structure")
-def structure_command(
-    clients: Annotated[int | None, typer.Option("--clients", "-n", help="Clients that take part in a round.")] = None,
-    population: Annotated[
-        int | None, typer.Option("--population", help="Clients there are; with --times, the devices of the file.")
-    ] = None,
-    time_mean: Annotated[float | None, typer.Option("--time-mean", help="Mean seconds of a client's visit.")] = None,
-    time_std: Annotated[
-        float | None, typer.Option("--time-std", help="Spread of one client's seconds from round to round.")
-    ] = None,
-    times: Annotated[
-        Path | None,
-        typer.Option("--times", help="A CSV file with the columns device,seconds, instead of --time-mean and -std."),
-    ] = None,
-    sigma2: Annotated[float | None, typer.Option("--sigma2", help="Variance of the stochastic gradients.")] = None,
-    heterogeneity: Annotated[
-        float | None,
-        typer.Option("--heterogeneity", help="Mean squared distance of client gradients from their mean."),
-    ] = None,
-    c0: Annotated[
-        float | None, typer.Option("--c0", help="Constant of the bound, 0 to 0.2.", show_default="0.1")
-    ] = None,
-    ratio: Annotated[
-        float | None,
-        typer.Option("--ratio", help="alpha/beta of the bound, instead of --sigma2 and --heterogeneity."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
-) -> None:
-    """PSFL's best structure: how many sequences abreast (W), how many clients in each (S)."""
-    from paceline.algorithms.structure import choose_structure
-
-    mean, std, population = _times(times, time_mean, time_std, population)
-    weight = _ratio(ratio, sigma2, heterogeneity, c0)
-    if clients is None:
-        raise SettingError("--clients is missing; give the number of clients that take part in a round")
-    found = choose_structure(participants=clients, time_mean=mean, time_std=std, ratio=weight, population=population)
-    if as_json:
-        print_json(_tree(found, population))
-    else:
-        _answer(found).print()
 
 
 OVERLAP_HELP = (
@@ -232,74 +188,3 @@ def _mixing_answer(word: str, found: list[Mixing], chosen: Mixing) -> Answer:
             "Rounds to halve: after so many rounds of mixing any disagreement is at most half of what it was.",
         ],
     )
-
-
-def _times(
-    file: Path | None, mean: float | None, std: float | None, population: int | None
-) -> tuple[float, float, int | None]:
-    """Mean, spread and population, from the file or from the options."""
-    from paceline.algorithms.structure import measured_times
-
-    if file is not None:
-        if mean is not None or std is not None:
-            raise SettingError("--times and --time-mean or --time-std both give times; leave one of the two out")
-        mean, std, devices = measured_times(file)
-        return mean, std, devices if population is None else population
-    if mean is None or std is None:
-        absent = " and ".join(name for name, v in (("--time-mean", mean), ("--time-std", std)) if v is None)
-        raise SettingError(
-            f"the times of clients are not known: give {absent}, or measurements with --times FILE.csv"
-        )
-    return mean, std, population
-
-
-def _ratio(ratio: float | None, sigma2: float | None, heterogeneity: float | None, c0: float | None) -> float:
-    """alpha/beta, given or from what the bound makes it of."""
-    from paceline.algorithms.structure import bound_ratio
-
-    parts = {"--sigma2": sigma2, "--heterogeneity": heterogeneity}
-    if ratio is not None:
-        given = [name for name, value in {**parts, "--c0": c0}.items() if value is not None]
-        if given:
-            raise SettingError(f"--ratio and {', '.join(given)} both give alpha/beta; leave one of the two out")
-        return ratio
-    if sigma2 is None or heterogeneity is None:
-        absent = " and ".join(name for name, value in parts.items() if value is None)
-        raise SettingError(f"alpha/beta is not known: give {absent}, or the ratio itself with --ratio")
-    return bound_ratio(sigma2, heterogeneity, 0.1 if c0 is None else c0)
-
-
-def _tree(structure: Structure, population: int | None) -> dict[str, Any]:
-    """The structure as JSON has it, which knows no infinity."""
-    tree = asdict(structure) | {"population": population}
-    tree["ratio"] = "inf" if math.isinf(structure.ratio) else structure.ratio
-    tree["alternatives"] = [
-        {"S": S, "W": W, "relative_cost": cost, "expected_round_seconds": _seconds(structure, S, W)}
-        for S, W, cost in structure.alternatives
-    ]
-    return tree
-
-
-def _answer(structure: Structure) -> Answer:
-    from paceline.algorithms.structure import explain
-
-    rows = []
-    for place, other in enumerate(structure.alternatives):
-        S, W, cost = other
-        seconds = f"{_seconds(structure, S, W):.4g} s"
-        rows.append(([str(W), str(S), str(S * W), seconds, f"x{cost:.3f}", _name(structure, other)], place == 0))
-    titles = ("W abreast", "S in a row", "clients", "round", "time to accuracy", "")
-    return Answer(columns=titles, left=[""], rows=rows, lines=[explain(structure)])
-
-
-def _seconds(structure: Structure, S: int, W: int) -> float:
-    from paceline.algorithms.structure import expected_round_seconds
-
-    return expected_round_seconds(S, W, structure.time_mean, structure.time_std)
-
-
-def _name(structure: Structure, one: Alternative) -> str:
-    names = [name for name, holds in (("FedAvg", one.S == 1), ("sequential FL", one.W == 1)) if holds]
-    if (one.S, one.W) == (structure.S, structure.W):
-        names.insert(0, "best")
-    return ", ".join(names)

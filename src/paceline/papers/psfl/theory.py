@@ -17,9 +17,12 @@ from paceline.papers.pictures import new_figure, plain
 from paceline.papers.psfl.printed import TABLE1, TABLE1_TRAINED
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 from paceline.system import parse_law
+from paceline.system.laws import Discrete
 
 Array = NDArray[np.float64]
 
+JITTER = 0.2
+"""A visit's standard deviation, as a share of the client's mean time."""
 RATIO, BALANCE = 0.623, 1.84
 """α/β and c = t̄/(√2 κ); the paper states neither. This pair was fitted to Table I's five widths."""
 
@@ -37,6 +40,7 @@ def table1(request: Request, ratio: float = RATIO, balance: float = BALANCE) -> 
     found = {participants: solved(participants, ratio, balance) for participants in TABLE1}
     rows = [row for participants, best in found.items() for row in _continuous(participants, best)]
     rows += [_integer(participants, best) for participants, best in found.items()]
+    rows += _kappas()
     rows += _trained(request, [n for n in TABLE1 if n <= (50 if request.scale == "small" else 200)])
     note = (
         f"The paper states neither α/β nor t̄/κ. One pair, α/β = {ratio:g} and t̄/(√2 κ) = {balance:g}, was fitted to"
@@ -59,6 +63,37 @@ def _continuous(participants: int, best: Structure) -> list[Row]:
         )
         row = Row(name, length, best.length, "", bool(abs(best.length - right) <= 0.02), note)
     return [compared(f"N0={participants}: W, theory", width, best.width, within=0.01), row]
+
+
+def _kappas() -> list[Row]:
+    """PS-E10: how well Table I's widths fit either meaning of κ, on the discrete law with the paper's jitter."""
+    law = Discrete()
+    means = np.array(law.values)
+    rows = []
+    for name, kappa in (("largest of a client", JITTER * means.max()), ("Eq. 26", JITTER * _root_mean_square(means))):
+        balance = law.mean / (math.sqrt(2) * float(kappa))
+        ratio, off = _best_ratio(balance)
+        note = f"with α/β = {ratio:.3f}, the best for it, W is off by at most this much (PS-E10)"
+        rows.append(Row(f"κ = {kappa:.2f} s ({name}): fit of the five W", None, off, "", None, note))
+    return rows
+
+
+def _root_mean_square(values: Array) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def _best_ratio(balance: float) -> tuple[float, float]:
+    """The α/β whose five widths are nearest to the printed ones, and how far the worst of them is off."""
+
+    def off(ratio: float) -> float:
+        return max(abs(solved(n, ratio, balance).width - width) for n, (_, width) in TABLE1.items())
+
+    low, high = 0.2, 1.5
+    for _ in range(3):
+        grid = np.linspace(low, high, 21)
+        best = int(np.argmin([off(float(ratio)) for ratio in grid]))
+        low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 20)])
+    return float(grid[best]), off(float(grid[best]))
 
 
 def _integer(participants: int, best: Structure) -> Row:
