@@ -9,6 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+TELLING = 6
+"""So many seeds that all tie are enough to tell a sign: the other one would come so in 1 of 32 cases, both ways."""
+
 
 class Interval(NamedTuple):
     """A value and the ends of its 95 % interval; one seed gives no interval."""
@@ -16,10 +19,23 @@ class Interval(NamedTuple):
     value: float
     low: float
     high: float
+    tied: int = 0
+    """How many seeds gave this very value, where all of two or more did. Student's t then has no width, which says
+    nothing of how certain the value is."""
+
+    def __neg__(self) -> Interval:
+        return Interval(0.0 - self.value, 0.0 - self.high, 0.0 - self.low, self.tied)
+
+    @property
+    def tells(self) -> bool:
+        """Whether its ends say how certain the value is."""
+        return not math.isnan(self.low) and (not self.tied or self.tied >= TELLING)
 
     def __str__(self) -> str:
         if math.isnan(self.low):
             return _shown(self.value)
+        if self.tied:
+            return f"{_shown(self.value)} (in all {self.tied} seeds)"
         return f"{_shown(self.value)} ({_shown(self.low)} to {_shown(self.high)})"
 
 
@@ -42,16 +58,21 @@ def half_width(values: ArrayLike, level: float = 0.95) -> NDArray[np.float64]:
     return np.asarray(quantile * found.std(axis=0, ddof=1) / math.sqrt(len(found)))
 
 
-def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
-    """The mean and its confidence interval by Student's t."""
+def mean_interval(
+    values: Sequence[float], level: float = 0.95, within: tuple[float, float] = (-math.inf, math.inf)
+) -> Interval:
+    """The mean and its confidence interval by Student's t, which does not leave the range that values can have."""
     middle = float(np.asarray(values, float).mean()) if len(values) else math.nan
     if len(values) < 2:
         return Interval(middle, math.nan, math.nan)
+    if min(values) == max(values):
+        return Interval(middle, middle, middle, len(values))
     half = float(half_width(values, level))
-    return Interval(middle, middle - half, middle + half)
+    return Interval(middle, max(middle - half, within[0]), min(middle + half, within[1]))
 
 
 def ratio_interval(above: Sequence[float], below: Sequence[float], level: float = 0.95) -> Interval:
     """The geometric mean of the ratios of pairs (the same seed in both), by Student's t on their logarithms."""
     logs = [math.log(a / b) for a, b in zip(above, below, strict=True)]
-    return Interval(*(math.exp(end) for end in mean_interval(logs, level)))
+    found = mean_interval(logs, level)
+    return Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.tied)

@@ -120,7 +120,7 @@ class DADPFL:
         try:
             heard = await turn.hear(world, swarm, client)  # DA-3 ... DA-5
             start = average(own, heard)  # DA-6
-            share = cosine_fraction(self.regrow, turn.round, self.rounds)
+            share = cosine_fraction(self.regrow, turn.round + 1, self.rounds)  # rounds count from 1 there
             cut = self.cut(swarm, own, prunes)
             trained, slope = await self.train(world, swarm, client, start, share, cut)  # DA-7, with DA-10 in it
             mask = self.regrown(world, swarm, turn, client, cut, slope, share)  # DA-11

@@ -24,6 +24,9 @@ class FedAsync:
     mixing: float = bounded(0.6, above=0, most=1)
     """The paper's α."""
     staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"
+    fresh: int = bounded(0, least=0, most=1)
+    """The staleness of an update that was made from the server's present model: 0, so that it has the full weight, or
+    1, as the paper counts (t - τ, where τ is the version before t)."""
     a: float = bounded(0.5, least=0)
     """Exponent of the polynomial, slope of the hinge."""
     b: float = bounded(4.0, least=0)
@@ -49,7 +52,7 @@ class FedAsync:
             update = await server.inbox.get()
             staleness = server.version - update.version
             world.log.count("staleness", staleness)
-            alpha = self.mixing * self.weight(staleness)
+            alpha = self.mixing * self.weight(staleness + self.fresh)
             server.replace((1.0 - alpha) * server.model + alpha * update.trained)
             yield Progress(server.model, {"staleness": staleness})
 

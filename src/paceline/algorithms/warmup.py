@@ -28,6 +28,10 @@ FEWEST = 3
 """Clients without which nothing can be compared: two gradients are equally far from their mean, whatever they are."""
 
 
+NOTHING = 1e-9
+"""A spread of times below this share of their mean is a rounding error."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:
     """The warm-up's length, who takes part in it, what its noise σ² is of, and the constant of the bound."""
@@ -95,9 +99,14 @@ class Heterogeneity:
         return (
             f"warm-up: {len(self.by_round)} rounds of {self.clients} clients took {self.seconds:.4g} s;"
             f" gradient noise σ² = {self.sigma2}, heterogeneity B = {self.B},"
-            f" a visit takes {self.time_mean} s with variance κ² = {self.kappa2} (of one client at most"
-            f" {self.times.spread('max') ** 2:.3g})"
+            f" a visit takes {self.time_mean} s with {self._variance()}"
         )
+
+    def _variance(self) -> str:
+        """κ² in words; what is rounding error of equal times is none."""
+        if self.kappa2.value <= (NOTHING * self.time_mean.value) ** 2:
+            return "variance κ² = 0: every client always takes the same time"
+        return f"variance κ² = {self.kappa2} (of one client at most {self.times.spread('max') ** 2:.3g})"
 
     def figures(self) -> dict[str, float | list[float]]:
         """The same as numbers."""

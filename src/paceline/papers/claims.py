@@ -65,9 +65,14 @@ def by_seed(runs: Sequence[Finished], figure: Figure) -> dict[int, float]:
     return {run.trial.seed: figure(run) for run in runs if run.status == "done" and len(run.accuracy)}
 
 
-def shown(values: Seeds, nothing: str = "diverged") -> str:
-    """The mean with its interval, or that nothing is left to average."""
-    return str(mean_interval([*values.values()])) if values else nothing
+def shown(values: Seeds, nothing: str = "diverged", most: float = math.inf) -> str:
+    """The mean of figures that cannot be negative with its interval, or that nothing is left to average."""
+    return str(mean_interval([*values.values()], within=(0.0, most))) if values else nothing
+
+
+def percentage(values: Seeds, nothing: str = "diverged") -> str:
+    """The same of percentages, which are at most 100."""
+    return shown(values, nothing, most=100.0)
 
 
 def paired(one: Seeds, other: Seeds) -> tuple[list[float], list[float]]:
@@ -90,7 +95,9 @@ def ratio(one: Seeds, other: Seeds) -> Interval:
 
 
 def above(interval: Interval, level: float = 0.0) -> bool | None:
-    """Whether a value lies above a level; None where its interval does not tell."""
+    """Whether a value lies above a level; None where its interval does not tell, as that of a few seeds that tie."""
+    if not interval.tells:
+        return None
     if interval.low > level:
         return True
     return False if interval.high < level else None
@@ -98,7 +105,7 @@ def above(interval: Interval, level: float = 0.0) -> bool | None:
 
 def below(interval: Interval, level: float = 0.0) -> bool | None:
     """Whether a value lies below a level; None where its interval does not tell."""
-    return above(Interval(-interval.value, -interval.high, -interval.low), -level)
+    return above(-interval, -level)
 
 
 def between(interval: Interval, low: float, high: float) -> bool | None:
@@ -155,5 +162,6 @@ def table(
 ) -> list[Row]:
     """A row of every method or variant, the printed number beside the interval over seeds, then the claims."""
     known = printed or {}
-    rows = [Row(f"{case}: {name}{what}", known.get(name), shown(mine), unit) for name, mine in values.items()]
+    told = percentage if unit == "%" else shown
+    rows = [Row(f"{case}: {name}{what}", known.get(name), told(mine), unit) for name, mine in values.items()]
     return [*rows, *(claim.row(case, values) for claim in claims)]

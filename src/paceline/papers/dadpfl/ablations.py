@@ -6,13 +6,26 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from paceline.papers.claims import Claim, Runs, above, ahead, best, between, by_seed, first_round, gap, ratio, shown
+from paceline.papers.claims import (
+    Claim,
+    Runs,
+    above,
+    ahead,
+    best,
+    between,
+    by_seed,
+    first_round,
+    gap,
+    percentage,
+    ratio,
+    shown,
+)
 from paceline.papers.dadpfl.printed import FIGURE_6, FIGURE_7
 from paceline.papers.dadpfl.setups import Setup, setups
 from paceline.papers.dadpfl.trained import NO_WORSE, NO_WORSE_NOTE, NOTE, draw, judged, per_round, zeros
 from paceline.papers.result import Reproduction, Request, Row
 from paceline.papers.trials import Finished, Laboratory, trained
-from paceline.statistics import Interval, mean_interval
+from paceline.statistics import mean_interval
 
 # -- Figure 5 -------------------------------------------------------------------------------------------------------
 
@@ -39,7 +52,7 @@ def _fig5_rows(data: str, runs: Runs, times: Mapping[str, Mapping[int, float]]) 
     for name, those in runs.items():
         case = f"{data}, {name.replace('=', '= N =')}"
         rows += [
-            Row(f"{case}: accuracy", None, shown(by_seed(those, best)), "%"),
+            Row(f"{case}: accuracy", None, percentage(by_seed(those, best)), "%"),
             Row(f"{case}: time", None, shown(times[name]), "s a round"),
         ]
     few, many = (f"M = {M}" for M in MORE)
@@ -77,10 +90,10 @@ def _fig6_rows(setup: Setup, runs: Runs) -> list[Row]:
     data, paper = setup.data, FIGURE_6 if setup.data == "cifar10" else {}
     rows, ours = list[Row](), {name: one for name, one in runs.items() if name != "dispfl"}
     for name, one in ours.items():
-        rows.append(Row(f"{data}, {name}: accuracy", paper.get("da-dpfl"), shown(by_seed(one, best)), "%"))
+        rows.append(Row(f"{data}, {name}: accuracy", paper.get("da-dpfl"), percentage(by_seed(one, best)), "%"))
         rows.append(Row(f"{data}, {name}: sparsity", None, shown(by_seed(one, zeros)), "zeros"))
         rows.append(_first_row(f"{data}, {name}: first pruning", one, setup.rounds))
-    rows.append(Row(f"{data}, dispfl: accuracy", paper.get("dispfl"), shown(by_seed(runs["dispfl"], best)), "%"))
+    rows.append(Row(f"{data}, dispfl: accuracy", paper.get("dispfl"), percentage(by_seed(runs["dispfl"], best)), "%"))
     least, *larger = sorted(ours, key=lambda name: float(name.split()[1]))
     gain = paper["da-dpfl"] - paper["dispfl"] if paper else None
     better, range_ = _top(runs, larger), "the paper: 0.02 to 0.03 of 0.01 to 0.03"
@@ -127,7 +140,7 @@ def _fig7_rows(setup: Setup, runs: Runs) -> list[Row]:
         for target in setup.targets
     ]
     return [
-        *(Row(f"{data}, {name}: accuracy", None, shown(by_seed(one, best)), "%") for name, one in runs.items()),
+        *(Row(f"{data}, {name}: accuracy", None, percentage(by_seed(one, best)), "%") for name, one in runs.items()),
         *judged(data, runs, best, [ahead(every, "N = 0", FIGURE_7.get(data))]),
         *longer,
         *judged(data, runs, best, [ahead("N = 0", "dispfl")]),
@@ -143,7 +156,7 @@ def arrivals_row(name: str, one: Sequence[Finished], other: Sequence[Finished], 
     if not both:
         return Row(name, "fewer", "no seed has both", "rounds", None, note)
     saved = gap(theirs, mine)
-    fewer = Interval(0.0 - saved.value, 0.0 - saved.high, 0.0 - saved.low)
+    fewer = -saved
     return Row(name, "fewer", str(fewer), "rounds", above(saved) if [both] * 2 == counts else None, note)
 
 

@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from paceline.papers.claims import Claim, above, below, by_seed, final, gap, late, percent, shown, table
+from paceline.papers.claims import Claim, above, below, by_seed, final, gap, late, percent, percentage, table
 from paceline.papers.grid import ENDLESS, Found, Grid, Scene, Variant, Words, by_variant, choose
 from paceline.papers.noidle.printed import DISTILLED, SCREENED
 from paceline.papers.pictures import draw_curves
@@ -249,7 +249,7 @@ def architectures(request: Request, laboratory: Laboratory) -> Reproduction:
         measure = percent(late, "accuracy" if place == 0 else f"accuracy_{place + 1}_{kind}")
         values = {what: by_seed(runs, measure) for what, runs in by_variant(variants).items()}
         better = gap(*values.values())
-        rows += [Row(f"{data}: {kind}, {what}", None, shown(mine), "%") for what, mine in values.items()]
+        rows += [Row(f"{data}: {kind}, {what}", None, percentage(mine), "%") for what, mine in values.items()]
         rows.append(Row(f"{data}: {kind}, taught - alone", "better", str(better), "points", above(better)))
     return _told(rows, found, "Three architectures")
 

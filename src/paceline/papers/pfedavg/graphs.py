@@ -211,7 +211,7 @@ def verdict_rows(where: str, means: Mapping[str, Mapping[int, float]]) -> list[R
     numbers = expected()
     rows = [
         Row(
-            f"{where}: {name}", None, str(mean_interval([*values.values()])), "%", None,
+            f"{where}: {name}", None, str(mean_interval([*values.values()], within=(0, 100))), "%", None,
             _numbers(name, numbers, [*numbers]),
         )
         for name, values in means.items()

@@ -15,6 +15,7 @@ from paceline.papers.claims import (
     by_seed,
     late,
     percent,
+    percentage,
     ratio,
     shown,
     whole,
@@ -59,11 +60,11 @@ def method_rows(where: str, runs: Runs) -> list[Row]:
     """Accuracy at the end and over the rounds, and the gaps that the paper speaks of."""
     end, over = ({name: by_seed(those, percent(figure)) for name, those in runs.items()} for figure in (late, whole))
     rows = [
-        Row(f"{where}: {name}, at the end", None, shown(mine), "%", None, f"over all rounds {shown(over[name])}")
+        Row(f"{where}: {name}, at the end", None, percentage(mine), "%", None, f"over all {percentage(over[name])}")
         for name, mine in end.items()
     ]
     servers = by_seed(runs["p-fedavg"], percent(late, "accuracy_servers"))
-    rows.append(Row(f"{where}: p-fedavg, mean of its servers, at the end", None, shown(servers), "%"))
+    rows.append(Row(f"{where}: p-fedavg, mean of its servers, at the end", None, percentage(servers), "%"))
     for when, values in (("at the end", end), ("over all rounds", over)):
         near = Claim("p-fedavg", "fedavg", "a small gap", level)
         verdict, note = partial(above, level=FAR), f"ok: above {FAR:g} points"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paceline.papers.claims import Runs, ahead, all_of, by_seed, first_round, percent, shown, whole
+from paceline.papers.claims import Runs, ahead, all_of, by_seed, first_round, percent, percentage, whole
 from paceline.papers.grid import Grid, Scene, Variant, by_variant
 from paceline.papers.pfedavg.printed import FIGURE_8, SERVERS, P
 from paceline.papers.pfedavg.scenes import MEASURES, NOTE, SORTED, scenes, tuned
@@ -158,7 +158,7 @@ def order_rows(where: str, runs: Runs, measure: str, target: float, note: str = 
     """Mean accuracy over the rounds of each overlay, the gaps between those next to each other, and the order."""
     means = {name: by_seed(those, percent(whole, measure)) for name, those in runs.items()}
     rows = [
-        Row(f"{where}: {name}", None, shown(values), "%", None, _arrival(runs[name], measure, target))
+        Row(f"{where}: {name}", None, percentage(values), "%", None, _arrival(runs[name], measure, target))
         for name, values in means.items()
     ]
     names = list(means)

@@ -119,7 +119,7 @@ def equal_time_rows(case: str, tried: Tried, at: float | None = None) -> list[Ro
         loss = mean_interval([run.at(when, run.loss) for run in there])
         rate = runs[0].trial.rate
         note = f"rate {rate:g}{_edge(rate, [r for _, r in tried])}, {len(there)} of {len(runs)} seeds"
-        for what, ours in (("accuracy", mean_interval([*levels[method].values()])), ("loss", loss)):
+        for what, ours in (("accuracy", mean_interval([*levels[method].values()], within=(0, 1))), ("loss", loss)):
             rows.append(Row(f"{case}: {what} of {method} at {when:.0f} s", None, str(ours), "", None, note))
     return [*rows, _winner_row(f"{case}: psfl most accurate at equal time", levels)]
 
