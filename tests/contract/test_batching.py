@@ -49,7 +49,7 @@ def scores(run, key="loss"):
 
 @pytest.fixture(scope="module")
 def truth():
-    """Each algorithm by the reference executor, alone."""
+    """Each algorithm by the reference trainer, alone."""
     return {name: run_alone(name, "executor.name=reference", "executor.dtype=float64") for name in NAMES}
 
 

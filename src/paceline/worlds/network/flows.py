@@ -51,7 +51,7 @@ class Flows:
         # Whoever awaits it may be cancelled, and then nobody else knows that its ports are free.
         flow.done.add_done_callback(lambda done: self._abandoned(flow, done))
         if route.latency > 0:
-            self._plan(self._loop.time() + route.latency, flow)
+            self._schedule(self._loop.time() + route.latency, flow)
             self._set_alarm()
         else:
             self._open(flow)
@@ -154,7 +154,7 @@ class Flows:
 
     # -- time -------------------------------------------------------------------------------------------------
 
-    def _plan(self, when: float, what: Flow | Group) -> None:
+    def _schedule(self, when: float, what: Flow | Group) -> None:
         self._serial += 1
         heapq.heappush(self._events, (when, self._serial, what))
 
@@ -256,7 +256,7 @@ class Flows:
 
     def _divide_crowd(self, crowd: Crowd, now: float) -> None:
         crowd.group = Group([], crowd)
-        self._plan(crowd.divide(now), crowd.group)
+        self._schedule(crowd.divide(now), crowd.group)
 
     def _divide(self, group: Group, now: float) -> None:
         """New rates for a group, and when to look at it again."""
@@ -275,7 +275,7 @@ class Flows:
                 again = min(again, flow.refresh(now))
         if others:
             again = min(again, self._fill(others, now))
-        self._plan(again, group)
+        self._schedule(again, group)
 
     def _fill(self, flows: list[Flow], now: float) -> float:
         capacities: dict[Place, float] = {}
