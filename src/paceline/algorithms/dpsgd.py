@@ -42,7 +42,7 @@ class DPSGD:
         )
 
     def graph(self, clients: int, seed: int) -> Graph:
-        """The clients' graph."""
+        """Build the graph over which clients average, of as many nodes as there are clients."""
         plain = self.topology in ("ring", "complete", "star", "tree")
         return parse_graph(f"{self.topology}:{clients}" if plain else self.topology, seed=seed)
 

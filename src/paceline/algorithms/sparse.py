@@ -101,7 +101,7 @@ class Swarm:
 
     @property
     def mean_sparsity(self) -> float:
-        """Over all clients."""
+        """Return the share of weights that are 0, as a mean over all clients."""
         return sum(self.sparsity(peer.counts) for peer in self.peers) / len(self.peers)
 
     def wires(self, counts: tuple[int, ...]) -> Wires:

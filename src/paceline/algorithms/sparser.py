@@ -59,7 +59,7 @@ class Timing:
             self._set(rule.first)
 
     def prunes(self, round: int) -> bool:
-        """Whether this round does."""
+        """Tell whether models are pruned in this round."""
         return round + 1 in self._rounds
 
     async def detect(self, world: World, round: int, ends: Sequence[End]) -> None:

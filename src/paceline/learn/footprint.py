@@ -29,7 +29,7 @@ UNFOLDED = 32
 
 
 def itemsize(space: Space) -> int:
-    """Bytes of one number."""
+    """Return the bytes of one number of a model."""
     return torch.empty(0, dtype=space.dtype).element_size()
 
 

@@ -148,7 +148,7 @@ class Pending:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is ready."""
+        """Whether anything is ready to be computed."""
         return bool(self.algebra or self.rows or self.visits or self._groups)
 
     @property

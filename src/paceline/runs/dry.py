@@ -51,7 +51,7 @@ class Timeline:
 
     @property
     def totals(self) -> Totals:
-        """All costs."""
+        """All costs of the run: time, bytes, FLOPs, joules, visits and waiting."""
         return self.ledger.totals()
 
     def spans(self) -> pa.Table:

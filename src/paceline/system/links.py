@@ -61,7 +61,10 @@ class FreeLinks:
 
 
 class RateLinks:
-    """Constant byte rates in Mbit/s, up and down, drawn for each device; servers are unlimited unless given."""
+    """Constant byte rates in Mbit/s, up and down, drawn for each device; servers are unlimited unless given.
+
+    With ``down=None`` each device receives as fast as it sends.
+    """
 
     __slots__ = ("_down", "_down_key", "_latency", "_power", "_server", "_up", "_up_key")
 
@@ -69,16 +72,19 @@ class RateLinks:
         self,
         *,
         up: Law | float,
-        down: Law | float,
+        down: Law | float | None,
         seed: int = 0,
         latency: float = 0.0,
         power: LinkPower = _NO_POWER,
         server_mbps: float | None = None,
     ) -> None:
         self._up = Constant(up) if isinstance(up, float | int) else up
-        self._down = Constant(down) if isinstance(down, float | int) else down
         self._up_key = address(seed, "system", "up")
-        self._down_key = address(seed, "system", "down")
+        if down is None:
+            self._down, self._down_key = self._up, self._up_key
+        else:
+            self._down = Constant(down) if isinstance(down, float | int) else down
+            self._down_key = address(seed, "system", "down")
         self._latency = at_least_zero(latency, "latency", LONGEST)
         self._power = power
         self._server = math.inf if server_mbps is None else above_zero(server_mbps, "server_mbps")

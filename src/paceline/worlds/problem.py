@@ -45,7 +45,7 @@ class Problem:
 
     @property
     def spaces(self) -> tuple[Space, ...]:
-        """All architectures."""
+        """The spaces of all architectures, the main one first."""
         return (self.space, *self.others)
 
     def kind(self, client: int) -> int:

@@ -73,7 +73,7 @@ class CapturedStep:
 
 @dataclass(eq=False)
 class CaptureCache:
-    """Captured steps by form."""
+    """Steps that were captured as CUDA graphs, by the form of what they compute."""
 
     steps: dict[tuple[object, ...], CapturedStep] = field(default_factory=dict)
 

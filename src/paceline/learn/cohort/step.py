@@ -34,7 +34,7 @@ class CohortState:
 
     @classmethod
     def of(cls, parts: Sequence[list[Tensor] | None]) -> CohortState:
-        """The inverse of ``parts``."""
+        """Make a state of lists of tensors, as ``parts`` gives them."""
         params, grads, *optional = parts
         assert params is not None and grads is not None
         return cls(params, grads, *optional)

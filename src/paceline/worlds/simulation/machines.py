@@ -172,7 +172,7 @@ class SimulatedMachines:
         """Whoever observes a simulation sees everything."""
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: no process was started."""
 
 
 class SimulatedFailures:
