@@ -124,7 +124,7 @@ class BEER:
             yield Progress([*tracks.models.values()], {"clients": len(tracks.living)})
 
     async def tracks(self, world: World) -> AsyncIterator[Tracks]:
-        """The recursion, round by round."""
+        """Go through the rounds of BEER's recursion, and yield what each client has after every one."""
         start, links = world.initial_model(), self.links(world)
         zero, everybody = start * 0.0, world.clients
         nothing = Estimates(zero, zero)

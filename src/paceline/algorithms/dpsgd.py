@@ -20,7 +20,7 @@ from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_grap
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGD:
-    """All clients on a graph."""
+    """All clients train and average with their neighbours on a graph, without a server."""
 
     rounds: int = bounded(100, least=1)
     topology: str = "ring"

@@ -29,7 +29,7 @@ PASSING = ("failed", "severed", "lost", "refused")
 
 @dataclass(frozen=True)
 class Weights:
-    """From this round on, these weights."""
+    """The weights of all nodes, and the first round in which they hold."""
 
     first: int
     mixing: Mixing

@@ -90,7 +90,7 @@ class Swarm:
     # -- costs ------------------------------------------------------------------------------------------------------
 
     def flops(self, counts: tuple[int, ...]) -> float:
-        """Of one sample's forward pass."""
+        """Return the FLOPs of one sample's forward pass through a model with so many weights."""
         if counts not in self._flops:
             self._flops[counts] = float(sparse_flops(self.space, torch.tensor([counts]), self.slots)[0])
         return self._flops[counts]

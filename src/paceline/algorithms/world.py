@@ -236,7 +236,7 @@ class World(Protocol):
 
     @property
     def learning(self) -> Learning:
-        """What else can be learned."""
+        """What can be computed besides training: probes, comparisons, scores."""
         ...
 
     @property

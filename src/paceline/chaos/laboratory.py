@@ -61,7 +61,7 @@ class Table:
         return [cell for cell in self.cells if cell.outcome in ("hang", "wrong")]
 
     def plain(self) -> dict[str, Any]:
-        """As it is written to JSON."""
+        """Return the table as plain values, as JSON has it."""
         return {
             "seed": self.seed,
             "settings": list(self.settings),

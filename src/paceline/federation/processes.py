@@ -51,7 +51,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Its number, while it runs."""
+        """The number of the process while it runs, else None."""
         running = self._process is not None and self._process.poll() is None
         return self._process.pid if running and self._process is not None else None
 
@@ -95,7 +95,7 @@ class Child:
         self._process.wait()
 
     def last_words(self, lines: int = 15) -> str:
-        """The end of its log."""
+        """Return the last lines of the process's log."""
         try:
             return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
         except OSError:

@@ -56,7 +56,7 @@ class FreeLinks:
     __slots__ = ()
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
-        """No seconds and no joules."""
+        """Return a cost of no seconds and no joules."""
         return FREE
 
 
@@ -146,7 +146,7 @@ class TraceLinks:
         return self._recordings[index][0], offset
 
     def down(self, device: int) -> tuple[Trace, float]:
-        """What a device can receive, likewise."""
+        """The recording of what a device can receive, and the moment of it at which the device begins."""
         index, offset = self.address(device)
         return self._recordings[index][1], offset
 

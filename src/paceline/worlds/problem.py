@@ -49,7 +49,7 @@ class Problem:
         return (self.space, *self.others)
 
     def kind(self, client: int) -> int:
-        """Which of them a client has."""
+        """Return which of the architectures a client has, by its number."""
         return client % len(self.spaces)
 
     def initial_model(self, seed: int, kind: int = 0) -> Model:

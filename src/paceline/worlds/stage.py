@@ -150,7 +150,7 @@ class Stage:
     async def send_all(
         self, models: Sequence[Model], source: int, target: int, *, waits: bool = True
     ) -> Sequence[Model]:
-        """Several models as one message."""
+        """Send several models as one message."""
         begin = self.loop.now
         if self.at_once:
             self._pass_at_once(source, target, begin, sum([model.nbytes for model in models]))
@@ -183,7 +183,7 @@ class Stage:
         return [await move for move in moves]
 
     async def work(self, site: int, flops: float, model: Model) -> Model:
-        """A job at a server."""
+        """Have a server do a job of so many FLOPs."""
         begin = self.loop.now
         try:
             return await self.machines.work(site, flops, self.round, model)
@@ -254,7 +254,7 @@ class Stage:
         return results
 
     def settled(self) -> asyncio.Future[None]:
-        """The end of this instant."""
+        """Wait for the end of this instant, after everything that happens at it."""
         return self.loop.settled()
 
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -295,7 +295,7 @@ class Lessons:
         return len(self._problem.spaces)
 
     def kind(self, client: int) -> int:
-        """Which of them a client has."""
+        """Return which of the architectures a client has, by its number."""
         return self._problem.kind(client)
 
     async def probe(self, client: int, model: Model, recipe: LocalSGD) -> Model:

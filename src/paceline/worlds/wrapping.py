@@ -12,7 +12,7 @@ from paceline.worlds.machines import Machines, Task
 
 
 class WrappedMachines:
-    """Any machines, as they are."""
+    """Any machines, passed on as they are; whoever changes something subclasses this."""
 
     def __init__(self, machines: Machines) -> None:
         self._machines = machines

@@ -54,7 +54,7 @@ class Hands(Protocol):
         ...
 
     def bring(self, models: Sequence[Model]) -> None:
-        """Whoever observes the run sees these."""
+        """Have the values of these models, for whoever observes the run."""
         ...
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class WallMachines:
         """Whether it may be read is asked elsewhere."""
 
     def bring(self, models: Sequence[Model]) -> None:
-        """Whoever observes the run sees these."""
+        """Have the values of these models, for whoever observes the run."""
         self._hands.bring(models)
 
     def close(self) -> None:

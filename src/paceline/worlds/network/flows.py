@@ -73,7 +73,7 @@ class Flows:
     # -- begin and end ----------------------------------------------------------------------------------------
 
     def _open(self, flow: Flow) -> None:
-        """The first byte may flow."""
+        """Let a flow's first byte flow."""
         flow.since = self._loop.time()
         if flow.size > 0:
             for key in flow.route.ports:
@@ -114,7 +114,7 @@ class Flows:
         return found
 
     def _close(self, flow: Flow) -> None:
-        """It occupies nothing any more."""
+        """Let a flow occupy its ports no more."""
         flow.active = False
         if flow.cell is not None and flow.link is not None:
             flow.cell.devices[flow.link] -= 1
@@ -135,7 +135,7 @@ class Flows:
             flow.crowd.release(flow)
 
     def _stir(self, crowd: Crowd) -> None:
-        """It must be divided anew."""
+        """Have a crowd's byte rates divided anew."""
         if crowd.group is not None:
             crowd.group.alive, crowd.group = False, None
         self._divide_later((), crowd)
