@@ -82,17 +82,18 @@ the schedule, and functions of stacked rows give each row the same bits.
 ## What is left, and why
 
 A network with a layer that no rule knows (layer normalisation, a recurrence) goes through `torch.func.vmap`, which
-makes its own tensors: where their sizes are no multiples of 16 bytes, causes 1 and 3 are still there. {left} Widths
-that are multiples of four (and of 32 for the activations in 3) avoid it. `MKL_CBWR=AUTO` in the environment removes
-cause 1 wherever it is, for all matrix products of the process; Paceline does not set it by itself, because it is
-for the whole process, must be set before anybody's first product, and does not help with cause 3. Setting
+makes its own tensors: where their sizes are no multiples of 16 bytes, causes 1 and 3 are still there.
+{left}
+Widths that are multiples of four (and of 32 for the activations in 3) avoid it. `MKL_CBWR=AUTO` in the environment
+removes cause 1 wherever it is, for all matrix products of the process; Paceline does not set it by itself, because it
+is for the whole process, must be set before anybody's first product, and does not help with cause 3. Setting
 `executor.cohort=1` gives everybody the bits of one client at a time, for a price in speed.
 """
 NETWORKS = """
 ## Networks
 
-The largest difference of trained weights and mean losses ({clients} clients, three recipes: plain; short batches of
-five; momentum, decay, clipping, proximal term and SAM), of probed gradients and their variance, and of scores.
+The largest difference of trained weights and mean losses ({clients} clients, three recipes: plain; short batches
+of five; momentum, decay, clipping, proximal term and SAM), of probed gradients and their variance, and of scores.
 *Cohort*: 1, 2, 3, 7 and all clients together. *Order*: backwards. *Company*: every third client without the others.
 *Threads*: one and two. *Before* is the largest figure of the row at the commit before this page. A network with
 BatchNorm is refused.

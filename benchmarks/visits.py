@@ -1,7 +1,7 @@
-"""Client visits per second: the cohort executor against a plain sequential PyTorch loop.
+"""Client visits per second: the cohort trainer against a plain sequential PyTorch loop.
 
 ``python -m benchmarks.visits [--device cuda] [--json FILE]``. The plain loop is what a careful user would write: one
-module, ``torch.optim.SGD``, data on the device, the same batches, one thread on a CPU. Loop and executor take turns
+module, ``torch.optim.SGD``, data on the device, the same batches, one thread on a CPU. Loop and trainer take turns
 within every repetition, and each ratio is the median over repetitions.
 """
 
@@ -72,15 +72,15 @@ def plain_loop(jobs: list[TrainJob], device: str) -> Callable[[], None]:
     module = build(space.name, space.shape, 10).to(device)
     state = {name: value.to(device) for name, value in space.unflatten(jobs[0].start).items()}
     x, y = jobs[0].shards.x.to(device), jobs[0].shards.y.to(device)
-    plans = []
+    batches = []
     for job in jobs:
-        plan = draw_batches([job.key], [job.size], recipe)
-        plans.append(torch.from_numpy(job.shards.rows(job.client)[plan.index_CSB[0]]).to(device))
+        drawn = draw_batches([job.key], [job.size], recipe)
+        batches.append(torch.from_numpy(job.shards.rows(job.client)[drawn.index_CSB[0]]).to(device))
 
     def visits() -> None:
         if device == "cpu":
             torch.set_num_threads(1)
-        for rows_SB in plans:
+        for rows_SB in batches:
             module.load_state_dict(state)
             optimiser = torch.optim.SGD(module.parameters(), lr=recipe.lr)
             for rows in rows_SB:
@@ -94,7 +94,7 @@ def plain_loop(jobs: list[TrainJob], device: str) -> Callable[[], None]:
 
 
 def cohort(jobs: list[TrainJob], trainer: CohortTrainer, device: str) -> Callable[[], None]:
-    """Paceline's executor on the same visits."""
+    """Paceline's trainer on the same visits."""
 
     def visits() -> None:
         trainer.train(jobs)

@@ -1,4 +1,4 @@
-"""Every label that is cited is defined, once, in docs/papers; no page, docstring or help cites what is not there."""
+"""Pages hold together: labels are defined once, in docs/papers; what is cited is there; lines are wrapped."""
 
 import ast
 import re
@@ -99,6 +99,18 @@ def test_links_between_pages_lead_somewhere():
             if not target.exists() or (anchor and f"#{anchor}" not in anchors(target)):
                 broken.append(f"{where(page, text, found.start())} links {found[1]}")
     assert broken == []
+
+
+def prose(page):
+    """Its numbered lines but for tables, and blocks of code."""
+    blocks = re.compile(r"^```.*?^```", flags=re.M | re.S)
+    text = blocks.sub(lambda block: "\n" * block[0].count("\n"), page.read_text("utf-8"))
+    return [(k, line) for k, line in enumerate(text.splitlines(), 1) if not line.startswith(("|", "    "))]
+
+
+def test_pages_are_wrapped():
+    long = [f"{page.relative_to(ROOT)}:{k}" for page in pages() for k, line in prose(page) if len(line) > 120]
+    assert long == []
 
 
 def test_pages_that_are_mentioned_exist():

@@ -1,4 +1,4 @@
-"""Paceline by its plain API: ``paceline.run("fedavg", ...)`` with the cohort executor, as it comes."""
+"""Paceline by its plain API: ``paceline.run("fedavg", ...)`` with the cohort trainer, as it comes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def main() -> None:
     federate(work, told.rounds, note)
     if told.is_made_up:
         teller.rate = told.rounds * told.participants / (time.perf_counter() - begin)
-    teller.tell("cohort executor, all cores")
+    teller.tell("cohort trainer, all cores")
 
 
 if __name__ == "__main__":

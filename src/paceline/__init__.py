@@ -1,8 +1,8 @@
 """Scheduled federated learning: who trains when, who waits for whom, who averages with whom.
 
-Rooms, each importing only those before it: errors, seeds, statistics, references, config, forms; clock; system;
-topology; data; learn; ledger; algorithms; worlds; runs; chaos; plans; papers; report; api; federation; cli.
-``tests/test_rooms.py`` holds the order.
+Rooms, each importing only those before it: errors, reading, bounds, sizes, seeds, statistics, references, config,
+forms; clock; system; topology; data; learn; ledger; algorithms; worlds; runs; chaos; plans; papers; report; api;
+federation; cli. ``tests/test_rooms.py`` holds the order.
 """
 
 from importlib import import_module

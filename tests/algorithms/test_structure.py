@@ -3,7 +3,6 @@
 import math
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from paceline.algorithms.structure import (
 )
 from paceline.errors import SettingError
 from paceline.seeds import stream
+from tests.effort import calls
 
 RATIO, C = 0.623, 1.84  # PS-T3: the pair that reproduces all of Table I
 
@@ -283,10 +283,8 @@ def test_the_largest_of_no_draws_is_refused():
 # -- speed ----------------------------------------------------------------------------------------------------
 
 
-def test_a_million_participants_take_no_time():
-    begin = time.perf_counter()
-    structure(10**6, population=10**6)
-    assert time.perf_counter() - begin < 0.2
+def test_a_million_participants_are_not_gone_through_one_by_one():
+    assert calls(lambda: structure(10**6, population=10**6)) < 50_000
 
 
 def test_the_solver_imports_neither_torch_nor_scipy():

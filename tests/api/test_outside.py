@@ -21,13 +21,15 @@ BY_NAME = {
 ANNOUNCED = {"algorithm": "twist", "dataset": "blobs", "model": "fastpack.nets:make", "fleet": "phones"}
 
 
-def paceline_command(folder, *words, path=""):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH", "")])),
-    }
-    command = [sys.executable, "-m", "paceline", *words]
+def started(folder, words, path=""):
+    """Python in a folder, with another one on its path."""
+    places = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH", "")]))
+    command, environment = [sys.executable, *words], {**os.environ, "PYTHONPATH": places}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def paceline_command(folder, *words, path=""):
+    return started(folder, ["-m", "paceline", *words], path)
 
 
 def words_for(things):
@@ -78,6 +80,30 @@ def test_a_run_that_names_code_is_asked_about(folder):
     assert "fastpack.nets:make" in refused.stderr and "--trust" in refused.stderr
     assert not (folder / "second").exists()
     assert paceline_command(folder, *again, "third", "--trust").returncode == 0
+
+
+PROGRAM = """
+import json, sys, paceline
+things = json.loads(sys.argv[1])
+names = {"data": things["dataset"], "model": things["model"], "fleet": things["fleet"]}
+common = {**names, "partition": "iid", "rounds": 4}
+alone = paceline.run(things["algorithm"], **common)
+both = paceline.compare([things["algorithm"], "fedbuff"], **common)
+print(json.dumps([[run.algorithm, run.summary["visits"], run.summary["accuracy"]] for run in alone.runs + both.runs]))
+"""
+
+
+@pytest.mark.parametrize("way", ["by name", "announced"])
+def test_it_runs_from_python_by_its_names_alone_and_compared(way, folder, request):
+    things, path = (BY_NAME, "") if way == "by name" else (ANNOUNCED, str(request.getfixturevalue("installed")))
+    if path:
+        shutil.rmtree(folder / "fastpack")
+    found = started(folder, ["-c", PROGRAM, json.dumps(things)], path)
+    assert found.returncode == 0, found.stderr
+    alone, *both = json.loads(found.stdout)
+    assert [name for name, *_ in both] == [things["algorithm"], "fedbuff"]
+    assert alone == both[0], "a run is the same alone and beside another"
+    assert all(visits and accuracy > 0.3 for _, visits, accuracy in both)
 
 
 def test_it_runs_from_python(folder, monkeypatch):

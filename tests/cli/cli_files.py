@@ -1,8 +1,15 @@
-"""Reading what a run leaves behind."""
+"""Reading what a command prints and what a run leaves behind."""
 
 import json
 
 import pyarrow.parquet as pq
+import pytest
+
+
+def answer(done):
+    """The JSON object that a command has printed, after its success."""
+    assert done.status == 0, done.err
+    return json.loads(done.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
 
 def metrics(directory):

@@ -1,6 +1,5 @@
 """``paceline plan``: the answer, the complaints, and that it comes at once."""
 
-import json
 import math
 import os
 import subprocess
@@ -10,14 +9,10 @@ import pytest
 
 import paceline as package
 from paceline.algorithms.structure import bound_ratio, choose_structure
+from tests.cli.cli_files import answer
 
 TIMES = ("--time-mean", "2.5", "--time-std", "1")
 ASKED = ("plan", "structure", "--clients", "20", *TIMES, "--ratio", "0.6")
-
-
-def answer(done):
-    assert done.status == 0, done.err
-    return json.loads(done.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
 
 # -- answers --------------------------------------------------------------------------------------------------

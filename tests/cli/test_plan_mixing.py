@@ -1,6 +1,5 @@
 """``paceline plan mixing``: the answer, the table, the complaints."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,17 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+from tests.cli.cli_files import answer
 from tests.cli.test_plan import WITHOUT_TORCH
 
-
-@pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache"))
-
-
-def answer(done):
-    assert done.status == 0, done.err
-    return json.loads(done.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_json(paceline):

@@ -1,18 +1,13 @@
 """``paceline plan peers``: the answer, the table, the complaints, and that it comes at once."""
 
-import json
 import os
 import subprocess
 import sys
 
 import pytest
 
+from tests.cli.cli_files import answer
 from tests.cli.test_plan import WITHOUT_TORCH
-
-
-def answer(done):
-    assert done.status == 0, done.err
-    return json.loads(done.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
 
 def test_json(paceline):

@@ -1,11 +1,11 @@
 """The virtual loop: jumps, ties, holds, deadlocks, exceptions. Whole timelines are asserted."""
 
 import asyncio
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.effort import calls
 
 from paceline.clock import VirtualLoop
 from paceline.errors import Deadlock
@@ -20,9 +20,7 @@ def test_time_jumps_without_waiting():
         await asyncio.sleep(3600.0)
         return asyncio.get_running_loop().time()
 
-    begin = time.perf_counter()
-    assert run(main()) == 3600.0
-    assert time.perf_counter() - begin < 1.0
+    assert run(main()) == 3600.0  # or the suite's limit on a test's time ends it
 
 
 def test_ties_run_in_creation_order_and_are_seen_together():
@@ -175,8 +173,8 @@ def test_the_clock_is_monotone(plans):
     assert seen == sorted(seen)
 
 
-def test_an_await_costs_less_than_15_microseconds():
-    """The best of five trials, since the machine may be busy; an idle one shows 2 to 4 µs."""
+def test_an_await_takes_few_calls():
+    """13 of them, the task and what it awaits included, which take 2 to 4 µs on an idle machine."""
     visits = 20_000
 
     async def walker():
@@ -189,9 +187,4 @@ def test_an_await_costs_less_than_15_microseconds():
             for _ in range(20):
                 group.create_task(walker())
 
-    def trial():
-        begin = time.perf_counter()
-        run(main())
-        return (time.perf_counter() - begin) / visits
-
-    assert min(trial() for _ in range(5)) < 15e-6
+    assert calls(lambda: run(main())) / visits < 20

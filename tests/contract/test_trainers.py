@@ -1,4 +1,4 @@
-"""Every executor must agree with ``learn/reference.py``: every recipe option, every model, any cohort size."""
+"""Every trainer must agree with ``learn/reference.py``: every recipe option, every model, any cohort size."""
 
 import numpy as np
 import pytest

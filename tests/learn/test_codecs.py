@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import struct
-import time
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.effort import calls
 from torch import nn
 
 from paceline.algorithms import gossip
@@ -299,16 +299,13 @@ def test_every_number_of_bits_arrives(x, key):
 
 
 @pytest.mark.parametrize("bits", [3, 16])
-def test_a_million_numbers_are_packed_in_no_time(bits):
+def test_a_million_numbers_are_not_packed_one_by_one(bits):
     codes = (np.arange(1_000_001) % 2**bits).astype(np.uint16)
-    took = []
-    for _ in range(5):
-        start = time.perf_counter()
-        data = pack(codes, bits)
-        found = unpack(memoryview(data), codes.size, bits)
-        took.append(time.perf_counter() - start)
-    assert np.array_equal(found, codes)
-    assert min(took) < 0.1, took
+
+    def there_and_back():
+        assert np.array_equal(unpack(memoryview(pack(codes, bits)), codes.size, bits), codes)
+
+    assert calls(there_and_back) < 1000
 
 
 def test_large_vectors_arrive():

@@ -1,4 +1,4 @@
-"""The default executor's rules: how many clients share a cohort, what is refused, whose data is whose."""
+"""The default trainer's rules: how many clients share a cohort, what is refused, whose data is whose."""
 
 import os
 
@@ -50,9 +50,9 @@ def make_jobs(space, count, sizes=None, recipe=None):
 class Watching(CohortTrainer):
     """The trainer, remembering which clients shared a cohort."""
 
-    def _train_cohort(self, program, jobs, plan, stream):
+    def _train_cohort(self, program, jobs, drawn, stream):
         self.seen = [*getattr(self, "seen", []), [job.client for job in jobs]]
-        return super()._train_cohort(program, jobs, plan, stream)
+        return super()._train_cohort(program, jobs, drawn, stream)
 
 
 def cohorts(space, count, sizes=None, recipe=None, **settings):

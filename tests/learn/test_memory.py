@@ -144,7 +144,7 @@ def test_what_may_be_taken_fits(limit, threads, longest):
     need = NEED._replace(longest=longest)
     visits, cohort, (models, samples) = budget.visits(need), budget.cohort(need), budget.scored(SPACE)
     if visits > 1:
-        assert visits * (model_bytes(SPACE) + need.plan) + threads * need.step <= limit
+        assert visits * (model_bytes(SPACE) + need.draws) + threads * need.step <= limit
     if cohort > 1:
         assert threads * cohort * need.step <= limit
     if models > 1 or samples > memory.FEWEST:

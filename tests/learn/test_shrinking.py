@@ -32,16 +32,16 @@ class Small(CohortTrainer):
         super().__init__("cpu", **settings)
         self.fits, self.tried = fits, []
 
-    def _train_cohort(self, program, jobs, plan, stream):
+    def _train_cohort(self, program, jobs, drawn, stream):
         self.tried.append(len(jobs))
         if len(jobs) > self.fits:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return super()._train_cohort(program, jobs, plan, stream)
+        return super()._train_cohort(program, jobs, drawn, stream)
 
-    def _probe_cohort(self, program, jobs, plan):
+    def _probe_cohort(self, program, jobs, drawn):
         if len(jobs) > self.fits:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return super()._probe_cohort(program, jobs, plan)
+        return super()._probe_cohort(program, jobs, drawn)
 
 
 def space():

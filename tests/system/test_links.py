@@ -199,3 +199,10 @@ def test_bad_numbers_are_named():
         RateLinks(up=1.0, down=1.0, server_mbps=0)
     with pytest.raises(SettingError, match="without a trace"):
         TraceLinks([])
+
+
+def test_without_a_rate_downwards_devices_receive_as_fast_as_they_send():
+    links = RateLinks(up=Uniform(1, 20), down=None, seed=3)
+    assert [links.down(device) for device in range(20)] == [links.up(device) for device in range(20)]
+    assert links.cost(4, -1, MB, 0.0).seconds == links.cost(-1, 4, MB, 0.0).seconds
+    assert len({links.up(device) for device in range(20)}) == 20

@@ -82,11 +82,11 @@ def test_a_wrong_guess_of_symmetry_is_found_out(monkeypatch):
     "word", ["torus:20x20", "regular:100,4", "smallworld:300,6,0.2", "random:100,0.2", "torus:20x10"]
 )
 @pytest.mark.parametrize("signed", [False, True])
-def test_large_graphs_take_less_than_a_minute(word, signed):
+def test_large_graphs_take_less_than_a_minute_of_a_processor(word, signed):
     graph = parse_graph(word)
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = optimal_weights(graph, signed=signed)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     assert factor(graph, found.weights) - found.bound <= 1e-5
     assert seconds < 60, f"{word} took {seconds:.1f} s"
 

@@ -57,7 +57,7 @@ class APFL:
         staleness_weight(self.staleness, 1)
 
     def traits(self, clients: int) -> Traits:
-        """Nobody waits for anybody."""
+        """Tell the run that nobody waits for anybody, and that whoever leaves is left out."""
         return Traits(
             rounds=self.rounds,
             local=self.local,

@@ -163,7 +163,7 @@ class Algorithm(Protocol):
         return Traits(rounds=rounds, local=local, absence="skip")
 
     def run(self, world: World) -> AsyncIterator[Progress]:
-        """Learn; see the module's text."""
+        """Learn, and yield a ``Progress`` after every round; the module's text says more."""
         ...
 
 

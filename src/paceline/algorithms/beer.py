@@ -124,7 +124,7 @@ class BEER:
             yield Progress([*tracks.models.values()], {"clients": len(tracks.living)})
 
     async def tracks(self, world: World) -> AsyncIterator[Tracks]:
-        """The recursion, round by round."""
+        """Go through the rounds of BEER's recursion, and yield what each client has after every one."""
         start, links = world.initial_model(), self.links(world)
         zero, everybody = start * 0.0, world.clients
         nothing = Estimates(zero, zero)
@@ -141,7 +141,7 @@ class BEER:
             yield now
 
     def links(self, world: World) -> Neighbours:
-        """Every client's neighbours."""
+        """Return every client's neighbours, who stay the same in all rounds."""
         if self.graph != "circulant":
             return Neighbourhoods(graph=self.graph).draw(world, 0)
         clients = len(world.clients)
@@ -225,7 +225,7 @@ class BEER:
         return [*terms, -sum(weights.values()) * getattr(old.estimates[own], which)]
 
     async def gradient(self, world: World, client: int, model: Model) -> Model:
-        """A client's gradient."""
+        """Compute a client's gradient at this model, of one batch or of all its samples."""
         if self.gradients == "batch":
             recipe = self.unit
             trained = await world.train(client, model, recipe)
@@ -254,7 +254,7 @@ class Sums:
         self._found: dict[tuple[int, int], tuple[Model, Model, Model]] = {}
 
     def of(self, estimate: Model, difference: Model) -> Model:
-        """Their sum."""
+        """Return the sum of an estimate and a difference; the same pair is added once, however many ask."""
         key = id(estimate), id(difference)
         if key not in self._found:
             self._found[key] = estimate, difference, estimate + difference  # which also keeps the names taken

@@ -62,7 +62,7 @@ class DFedAvgM:
         return Traits(rounds=self.rounds, local=self.local, absence="skip", servers=0, outlives_servers=True)
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
-        """Train, send, mix."""
+        """In every round all clients train, send to their neighbours, and mix what has come."""
         models = [world.initial_model() for _ in world.clients]
         for round in range(self.rounds):
             await somebody(world, round, self.rounds)
@@ -71,7 +71,7 @@ class DFedAvgM:
             yield Progress(trained, {"clients": len(met.trained)})
 
     async def meet(self, world: World, round: int, models: Sequence[Model]) -> Meeting:
-        """One round's training and transfers."""
+        """Have all clients train and send to their neighbours, in one round."""
         keys = draw_keys(world, "dfedavgm", round)
 
         def pack(client: int, trained: Model) -> Model:
@@ -96,7 +96,7 @@ class DFedAvgM:
 
 
 def shares(neighbours: Neighbourhoods, world: World, round: int, met: Meeting) -> dict[int, dict[int, float]]:
-    """Who weighs whom how much."""
+    """Return, for every client, the weights of the models that it has heard."""
     if neighbours.graph == "random":
         return equal_shares(met.heard)
     return metropolis_shares(neighbours.draw(world, round), met.heard)

@@ -38,7 +38,7 @@ class DFedSAM:
         return Traits(rounds=self.rounds, local=self.local, absence="skip", servers=0, outlives_servers=True)
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
-        """Train, send, mix."""
+        """In every round all clients train, send to their neighbours, and mix what has come."""
         models = [world.initial_model() for _ in world.clients]
         for round in range(self.rounds):
             await somebody(world, round, self.rounds)

@@ -43,7 +43,7 @@ class DGA:
         check_bounds(self)
 
     def traits(self, clients: int) -> Traits:
-        """The average is of all devices."""
+        """Tell the run that every average is of all devices."""
         summed = Sums(clients) if self.aggregation.rule == "mean" else Sums()
         return Traits(
             rounds=self.rounds,

@@ -67,7 +67,7 @@ class Ditto:
             yield Progress(list(personal), {"uploads": len(uploads)}, {"global": model})
 
     async def visit(self, world: World, client: int, model: Model, personal: list[Model]) -> Model:
-        """Both trainings, one after the other."""
+        """Have a client train the global model and then its personal one."""
         received = await world.send(model, world.server, client)
         trained = await world.train(client, received, self.local)
         personal[client] = await world.train(client, personal[client], self.personal, anchor=received)

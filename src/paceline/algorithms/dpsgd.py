@@ -20,7 +20,7 @@ from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_grap
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGD:
-    """All clients on a graph."""
+    """All clients train and average with their neighbours on a graph, without a server."""
 
     rounds: int = bounded(100, least=1)
     topology: str = "ring"
@@ -42,7 +42,7 @@ class DPSGD:
         )
 
     def graph(self, clients: int, seed: int) -> Graph:
-        """The clients' graph."""
+        """Build the graph over which clients average, of as many nodes as there are clients."""
         plain = self.topology in ("ring", "complete", "star", "tree")
         return parse_graph(f"{self.topology}:{clients}" if plain else self.topology, seed=seed)
 

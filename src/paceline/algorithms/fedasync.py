@@ -42,7 +42,7 @@ class FedAsync:
         require(self.staleness in known, f"staleness is {self.staleness!r}; {nearest(self.staleness, known)}")
 
     def traits(self, clients: int) -> Traits:
-        """Whoever leaves is replaced."""
+        """Tell the run that a client who leaves is replaced by another one."""
         return Traits(rounds=self.rounds, local=self.local, absence="skip", arrivals=True, private=Sums())
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

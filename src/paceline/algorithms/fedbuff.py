@@ -30,7 +30,7 @@ class FedBuff:
         check_pool(self.concurrency, clients)
 
     def traits(self, clients: int) -> Traits:
-        """Whoever leaves is replaced."""
+        """Tell the run that a client who leaves is replaced by another one."""
         return Traits(rounds=self.rounds, local=self.local, absence="skip", arrivals=True, private=Sums())
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

@@ -61,7 +61,7 @@ class FedDF:
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
-        """Train, average by kind, distil."""
+        """In every round clients train, and the server averages by architecture and distils."""
         students = [world.initial_model(kind) for kind in range(world.learning.kinds)]
         for r in range(self.rounds):
             await somebody(world, r, self.rounds)

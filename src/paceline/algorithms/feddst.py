@@ -102,7 +102,7 @@ class FedDST:
         return cosine_fraction(self.fraction, round, last) if due else 0.0
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
-        """Round by round."""
+        """In every round some clients train under the server's mask; now and then the mask moves."""
         swarm = Swarm(
             world, density=1.0 - self.sparsity, spread=self.spread, same_masks=True, accounting=self.accounting
         )

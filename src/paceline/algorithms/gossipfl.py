@@ -43,7 +43,7 @@ class GossipFL:
         return Traits(rounds=self.rounds, local=self.local, absence="skip", servers=0, outlives_servers=True)
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
-        """Train, meet, average under the mask."""
+        """In every round all clients train, meet their partners, and average what the mask lets through."""
         models = [world.initial_model() for _ in world.clients]
         for round in range(self.rounds):
             groups = self.groups(world, round)
@@ -70,7 +70,7 @@ class GossipFL:
         return int((draws(key, torch.empty(size)) < self.density).sum())
 
     async def meet(self, world: World, groups: Sequence[Sequence[int]], models: Sequence[Model], key: int) -> Meeting:
-        """One round's training and transfers."""
+        """Have all clients train and send to their partners, in one round."""
         hears: list[list[int]] = [[] for _ in world.clients]
         for group in groups:
             for client in group:

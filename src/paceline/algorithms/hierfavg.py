@@ -33,7 +33,7 @@ from paceline.topology import Graph
 
 @dataclass(frozen=True, kw_only=True)
 class HierFAVG:
-    """A cloud, edge servers, clients."""
+    """Clients average at edge servers, and these, less often, in a cloud."""
 
     rounds: int = bounded(100, least=1)
     """Aggregations of the cloud."""

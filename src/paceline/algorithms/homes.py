@@ -14,7 +14,7 @@ class Homes:
     """The clients of every server."""
 
     def __init__(self, samples: Sequence[int], graph: Graph, layout: Layout = "spread") -> None:
-        """By the samples of every client."""
+        """Give every client a server, by how many samples each client has."""
         self.samples = sum(samples)
         self._graph = graph
         clients, servers = len(samples), graph.nodes

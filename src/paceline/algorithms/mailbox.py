@@ -28,7 +28,7 @@ class Mailbox(Generic[T]):
         """What the owner awaits while there are fewer than are wanted."""
 
     def put(self, item: T) -> None:
-        """Something has arrived."""
+        """Put something in that has arrived, and wake who waits if there is enough now."""
         self._items.append(item)
         enough = self._enough
         if enough is not None and len(self._items) >= self._wanted and not enough.done():

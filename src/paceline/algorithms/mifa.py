@@ -27,7 +27,7 @@ from paceline.learn.recipe import LocalSGD
 
 @dataclass(frozen=True, kw_only=True)
 class MIFA:
-    """Memorised updates."""
+    """The server memorises every device's last update and averages all of them in each round."""
 
     rounds: int = bounded(100, least=1)
     local: LocalSGD = field(default_factory=LocalSGD)
@@ -77,7 +77,7 @@ class MIFA:
         return await world.send(trained - received, device, world.server)
 
     async def train(self, world: World, device: int, model: Model) -> Model:
-        """Local training."""
+        """Train a device's model on its own samples."""
         return await world.train(device, model, self.local)
 
     async def insist(self, world: World, device: int, model: Model) -> Model:

@@ -28,8 +28,8 @@ PASSING = ("failed", "severed", "lost", "refused")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """From this round on, these weights."""
+class Weights:
+    """The weights of all nodes, and the first round in which they hold."""
 
     first: int
     mixing: Mixing
@@ -52,7 +52,7 @@ class Overlay:
         self.rows: dict[int, dict[int, dict[int, float]]] = {}
         """The weights that were used: by round, node and other node; of rounds that are not complete."""
         self._weigh = weigh
-        self._plans = [Plan(0, weigh_parts(graph, weigh))]
+        self._weights = [Weights(0, weigh_parts(graph, weigh))]
         self._inbox: dict[tuple[int, int, int], asyncio.Future[Model | None]] = {}
         """By target, source and round; None: it will not come, or must not be used."""
         self._own: dict[tuple[int, int], Model] = {}
@@ -64,7 +64,7 @@ class Overlay:
     @property
     def graph(self) -> Graph:
         """What is left of the links; nodes that failed have none."""
-        return self._plans[-1].mixing.graph
+        return self._weights[-1].mixing.graph
 
     # -- one round of one node -------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Overlay:
         """PF-5: send to the neighbours, wait for theirs, average; ``Dropped`` if this node fails meanwhile."""
         self._require(node)
         self._own[node, round] = own
-        for other in self._plan(round).mixing.graph.neighbours[node]:
+        for other in self._weights_in(round).mixing.graph.neighbours[node]:
             self.world.spawn(self._deliver(node, other, round, own))
         while (missing := self._missing(node, round)) is not None:
             arrival = self._slot(node, missing, round)
@@ -99,8 +99,8 @@ class Overlay:
         return behind or not self._mixed.get(round, {}).keys() & self.living
 
     def _missing(self, node: int, round: int) -> int | None:
-        """A neighbour that has not sent yet; the plan may have changed while others were waited for."""
-        for other in self._plan(round).mixing.graph.neighbours[node]:
+        """A neighbour that has not sent yet; the weights may have changed while others were waited for."""
+        for other in self._weights_in(round).mixing.graph.neighbours[node]:
             if self._slot(node, other, round).done():
                 continue
             if other in self.away and self.rounds[other] <= round:
@@ -111,7 +111,7 @@ class Overlay:
 
     def _average(self, node: int, round: int, own: Model) -> Model:
         """The row of this round's matrix; the weight of what did not come stays at home."""
-        mixing = self._plan(round).mixing
+        mixing = self._weights_in(round).mixing
         row, terms = {node: 1.0}, []
         for other in mixing.graph.neighbours[node]:
             model, weight = self._slot(node, other, round).result(), float(mixing.matrix[node, other])
@@ -219,7 +219,7 @@ class Overlay:
             return
         self.living.discard(node)
         old = self.graph
-        first = self._replan([edge for edge in old.edges if node not in edge])
+        first = self._reweigh([edge for edge in old.edges if node not in edge])
         for other in old.neighbours[node]:
             for round in range(self.rounds[other], first):
                 self._settle(other, node, round, None)
@@ -231,7 +231,7 @@ class Overlay:
         """A link between two living nodes has failed."""
         if (min(one, other), max(one, other)) not in self.graph.edges:
             return
-        first = self._replan([edge for edge in self.graph.edges if set(edge) != {one, other}])
+        first = self._reweigh([edge for edge in self.graph.edges if set(edge) != {one, other}])
         for round in range(min(self.rounds[one], self.rounds[other]), first):
             self._settle_link(one, other, round)
         self._wake(lambda target, source, round: {target, source} == {one, other} and round >= first)
@@ -243,7 +243,7 @@ class Overlay:
             self._settle(*key, None)
 
     def _settle_link(self, one: int, other: int, round: int) -> None:
-        """A round that was planned with a link that is gone: both ends use it, or neither."""
+        """A round that was weighed with a link that is gone: both ends use it, or neither."""
         done = self.rounds[one] > round, self.rounds[other] > round
         if not any(done):
             self._without(one, other, round)
@@ -274,15 +274,15 @@ class Overlay:
             at = path[1]
         self._settle(target, source, round, model)
 
-    def _replan(self, edges: Sequence[tuple[int, int]]) -> int:
+    def _reweigh(self, edges: Sequence[tuple[int, int]]) -> int:
         """New weights for what is left, from the first round that nobody has mixed; that round."""
         first = max((self.rounds[node] for node in self.living), default=0)
         graph = Graph.of(self.graph.nodes, edges, self.graph.names)
-        self._plans.append(Plan(first, weigh_parts(graph, self._weigh)))
+        self._weights.append(Weights(first, weigh_parts(graph, self._weigh)))
         return first
 
-    def _plan(self, round: int) -> Plan:
-        return next(plan for plan in reversed(self._plans) if plan.first <= round)
+    def _weights_in(self, round: int) -> Weights:
+        return next(weights for weights in reversed(self._weights) if weights.first <= round)
 
     def _require(self, node: int) -> None:
         if node not in self.living:
@@ -300,7 +300,7 @@ class Overlay:
         self.world.log.tell(Event(kind="failure", text=text, sites=sites, name=short, figures=figures))
 
     def _name(self, node: int) -> str:
-        site, names = self.sites[node], self._plans[0].mixing.graph.names
+        site, names = self.sites[node], self._weights[0].mixing.graph.names
         name = f"client {site}" if site >= 0 else f"server {-site}"
         return f"{name} ({names[node]})" if names else name
 
@@ -308,4 +308,4 @@ class Overlay:
         """p of the living nodes alone; 0 when they have fallen apart."""
         alive = sorted(self.living)
         parts = sum(set(part) <= self.living for part in self.graph.components)
-        return consensus_rate(self._plans[-1].mixing.matrix[alive][:, alive]) if parts == 1 else 0.0
+        return consensus_rate(self._weights[-1].mixing.matrix[alive][:, alive]) if parts == 1 else 0.0

@@ -37,7 +37,7 @@ from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_grap
 
 @dataclass(frozen=True, kw_only=True)
 class PFedAvg:
-    """M servers on a graph."""
+    """M servers, each with clients of its own, that average with their neighbours on a graph."""
 
     rounds: int = bounded(100, least=1)
     topology: str = "torus:3x3"

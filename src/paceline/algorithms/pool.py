@@ -31,7 +31,7 @@ class PoolServer:
     version: int = 0
 
     def replace(self, model: Model) -> None:
-        """The next version."""
+        """Take this model as the server's next version."""
         self.model = model
         self.version += 1
 

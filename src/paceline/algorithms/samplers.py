@@ -70,7 +70,7 @@ class Weighted:
     learns_times: ClassVar[bool] = True
 
     def draw(self, world: World, times: TimeOrder, round: int, width: int, length: int) -> list[list[int]]:
-        """By rejection, cut into sequences."""
+        """Draw clients by their weights, no one twice, and cut them into sequences."""
         clients, count = len(world.clients), width * length
         check_fit(clients, width, length)
         if not times.known or not times.mean:

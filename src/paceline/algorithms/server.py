@@ -21,7 +21,7 @@ RATES = {"average": 1.0, "momentum": 1.0, "adam": 0.01, "yogi": 0.01, "adagrad":
 
 @dataclass(frozen=True, kw_only=True)
 class ServerRule:
-    """How a server aggregates."""
+    """How a server makes its next model of the uploads' mean."""
 
     rule: Literal["average", "momentum", "adam", "yogi", "adagrad"] = "average"
     lr: float | None = bounded(None, above=0)

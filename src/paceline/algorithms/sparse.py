@@ -90,7 +90,7 @@ class Swarm:
     # -- costs ------------------------------------------------------------------------------------------------------
 
     def flops(self, counts: tuple[int, ...]) -> float:
-        """Of one sample's forward pass."""
+        """Return the FLOPs of one sample's forward pass through a model with so many weights."""
         if counts not in self._flops:
             self._flops[counts] = float(sparse_flops(self.space, torch.tensor([counts]), self.slots)[0])
         return self._flops[counts]
@@ -101,7 +101,7 @@ class Swarm:
 
     @property
     def mean_sparsity(self) -> float:
-        """Over all clients."""
+        """Return the share of weights that are 0, as a mean over all clients."""
         return sum(self.sparsity(peer.counts) for peer in self.peers) / len(self.peers)
 
     def wires(self, counts: tuple[int, ...]) -> Wires:

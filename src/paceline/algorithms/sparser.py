@@ -45,7 +45,7 @@ class Timing:
     """In which rounds masks become sparser (DA-8, DA-9); rounds are counted from 1 there and from 0 here."""
 
     def __init__(self, rule: Pruning | None, rounds: int, swarm: Swarm) -> None:
-        """With no rule nobody ever prunes."""
+        """Take the rule of pruning; without one no model is ever pruned."""
         self._rule = rule or Pruning()
         self._last = rounds
         self._slots = swarm.space.slots
@@ -59,7 +59,7 @@ class Timing:
             self._set(rule.first)
 
     def prunes(self, round: int) -> bool:
-        """Whether this round does."""
+        """Tell whether models are pruned in this round."""
         return round + 1 in self._rounds
 
     async def detect(self, world: World, round: int, ends: Sequence[End]) -> None:
@@ -115,7 +115,7 @@ class Cut:
         self._pruning = pruning
 
     def __call__(self, trained: Model) -> Model:
-        """The weights that are left."""
+        """Return the weights that are left of a trained model."""
         self.weights, rule = trained, self._pruning
         if rule is not None:
             self.support = by_rows(prune, trained, self.support, slots=self._slots, rule=rule.sap, target=rule.target)

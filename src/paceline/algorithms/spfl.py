@@ -70,7 +70,7 @@ class SPFL:
             yield Progress(held, {"uploads": len(sent)})
 
     async def train(self, world: World, device: int, held: Model) -> Model:
-        """NI-1: download, train, upload."""
+        """Have a device download the model, train it and upload what it has learned (NI-1)."""
         received = await world.send(held, world.server, device)
         trained = await world.train(device, received, self.local)
         upload = trained - received if self.aggregate == "deltas" else trained

@@ -73,7 +73,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Heterogeneity:
-    """What the warm-up found."""
+    """What the warm-up found out about gradients and times."""
 
     sigma2: Estimate
     """σ², the noise of a client's gradient."""
@@ -109,7 +109,7 @@ class Heterogeneity:
         return f"variance κ² = {self.kappa2} (of one client at most {self.times.spread('max') ** 2:.3g})"
 
     def figures(self) -> dict[str, float | list[float]]:
-        """The same as numbers."""
+        """Return what was found as numbers, for the log's readers."""
         named = {"sigma2": self.sigma2, "B": self.B, "time_mean": self.time_mean, "kappa2": self.kappa2}
         return {
             **{name: one.value for name, one in named.items()},

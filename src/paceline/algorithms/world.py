@@ -129,7 +129,7 @@ class World(Protocol):
 
     @property
     def clients(self) -> range:
-        """All client sites."""
+        """The sites of all clients."""
         ...
 
     @property
@@ -138,7 +138,7 @@ class World(Protocol):
         ...
 
     def now(self) -> float:
-        """The time in seconds."""
+        """The time on the run's clock, in seconds."""
         ...
 
     def stream(self, *path: Address) -> np.random.Generator:
@@ -226,25 +226,25 @@ class World(Protocol):
 
     @property
     def log(self) -> Log:
-        """What is told."""
+        """Where an algorithm tells what it counts, and what has happened."""
         ...
 
     @property
     def presence(self) -> Presence:
-        """Who is there."""
+        """Who can be reached, and how to wait for somebody."""
         ...
 
     @property
     def learning(self) -> Learning:
-        """What else can be learned."""
+        """What can be computed besides training: probes, comparisons, scores."""
         ...
 
     @property
     def public(self) -> Public:
-        """The server's own samples."""
+        """Samples of the server's own, which belong to no client."""
         ...
 
     @property
     def failures(self) -> Failing:
-        """What may break."""
+        """Which servers and links may break down, and when that happens."""
         ...

@@ -55,7 +55,26 @@ class Scratch:
 
 
 class Result:
-    """Runs that have ended; ``paceline.compare`` gives one, and ``paceline.load`` reads one from disk."""
+    """Runs that have ended; ``paceline.compare`` gives one, and ``paceline.load`` reads one from disk.
+
+    >>> import paceline, tempfile
+    >>> result = paceline.compare(["fedavg", "fedbuff"], clients=5, rounds=2, partition="iid", seeds=2)
+    >>> len(result.runs), len(result.groups), result.labels
+    (4, 2, ['fedavg', 'fedbuff'])
+    >>> [row[0] for row in result.table().rows]
+    ['fedavg', 'fedbuff']
+    >>> [row["round"] for row in result.rows("fedavg", seed=1)]
+    [1.0, 2.0]
+    >>> len(result.frame()), len(result.spans("fedavg")) > 20
+    (8, True)
+    >>> sorted(result.model("fedbuff"))
+    ['1.bias', '1.weight', '3.bias', '3.weight']
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(result.report(f"{folder}/page.html").name)
+    page.html
+    >>> result.figure("time-to-accuracy").axes[0].get_xlabel()
+    'virtual seconds'
+    """
 
     def __init__(self, directories: Sequence[Path], scratch: Scratch | None = None, *, trust: bool = False) -> None:
         self.directories = list(directories)

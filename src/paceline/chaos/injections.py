@@ -17,7 +17,7 @@ STRIKES = 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class Injection:
-    """One fault."""
+    """One fault that can be injected into a run."""
 
     name: str
     group: Group

@@ -61,7 +61,7 @@ class Table:
         return [cell for cell in self.cells if cell.outcome in ("hang", "wrong")]
 
     def plain(self) -> dict[str, Any]:
-        """As it is written to JSON."""
+        """Return the table as plain values, as JSON has it."""
         return {
             "seed": self.seed,
             "settings": list(self.settings),
@@ -120,7 +120,7 @@ class Bench:
         self._local: Trial | None = None
 
     def cell(self, injection: Injection) -> Cell:
-        """Inject one fault."""
+        """Inject one fault into a run, and compare what comes of it with the undisturbed one."""
         words = injection.words(self._plain.traits, self._plain.time)
         if words is None:
             return self._made(injection, outcome="–")

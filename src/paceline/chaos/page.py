@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 
 from paceline.chaos.injections import INJECTIONS, Injection
 from paceline.chaos.laboratory import PATIENCE, WAITS, Cell, Table, by_algorithm
@@ -70,13 +71,22 @@ def summary(table: Table) -> str:
 def _section(title: str, injections: Sequence[Injection], cells: Mapping[str, Mapping[str, Cell]]) -> str:
     notes: dict[str, int] = {}
     names = [one.name for one in injections]
-    lines = [f"## {title}\n", *(f"- **{one.name}**: {one.text}" for one in injections), ""]
+    lines = [f"## {title}\n", *(_item("-", f"**{one.name}**: {one.text}") for one in injections), ""]
     lines += ["| algorithm | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for algorithm, row in cells.items():
         shown = [_shown(row[name], notes) if name in row else "" for name in names]
         lines.append(f"| {algorithm} | " + " | ".join(shown) + " |")
-    lines += ["", *(f"{number}. {message}" for message, number in notes.items())]
+    lines += ["", *(_item(f"{number}.", message) for message, number in notes.items())]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _item(mark: str, text: str) -> str:
+    """One item of a list, wrapped as the other pages are."""
+    begin = f"{mark} "
+    return fill(
+        text, 120, initial_indent=begin, subsequent_indent=" " * len(begin),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _shown(cell: Cell, notes: dict[str, int]) -> str:

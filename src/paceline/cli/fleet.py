@@ -57,7 +57,7 @@ def fleet_command(
 
 
 def _refuse(out: Path) -> None:
-    """Before anything is measured."""
+    """Refuse, before anything is measured, a file that could not be written afterwards."""
     if out.suffix != ".toml":
         raise SettingError(f"--out is {str(out)!r}; a fleet with measured times is TOML: name it such as fleet.toml")
     if out.exists() or out.is_symlink():

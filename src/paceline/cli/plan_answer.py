@@ -30,7 +30,7 @@ class Answer:
     """Whether columns stand close together, to fit into 80."""
 
     def print(self) -> None:
-        """For people."""
+        """Print an answer as a table with notes, for people."""
         console = Console(highlight=False)
         table = Table(box=None, pad_edge=False, collapse_padding=self.close, header_style="bold")
         for title in self.columns:
@@ -46,5 +46,5 @@ class Answer:
 
 
 def print_json(tree: Mapping[str, Any]) -> None:
-    """For programs."""
+    """Print an answer as one JSON object, for programs."""
     typer.echo(json.dumps(tree, indent=2))

@@ -27,7 +27,7 @@ SECURITY = "authority, certificate and key, or insecure = true on a network that
 
 @dataclass(frozen=True, kw_only=True)
 class Federation:
-    """Who takes part."""
+    """Who takes part in a federation, and where the server keeps its own files."""
 
     name: str = "paceline"
     """What Flower calls the connection."""
@@ -54,7 +54,7 @@ class SuperLink:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What is run."""
+    """Which algorithm a federation runs, with which settings, and where its results go."""
 
     algorithm: str = "fedavg"
     settings: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-    """All of ``server.toml``."""
+    """All that the file ``server.toml`` says."""
 
     federation: Federation = field(default_factory=Federation)
     superlink: SuperLink = field(default_factory=SuperLink)

@@ -42,12 +42,12 @@ class Grid(Protocol):
         ...
 
     def get_node_ids(self) -> Iterable[int]:
-        """Who is there."""
+        """Return the numbers of the nodes that are there."""
         ...
 
 
 class Lost(NamedTuple):
-    """No answer, and why."""
+    """A message without an answer, and the reason why there is none."""
 
     code: int
     reason: str
@@ -88,7 +88,7 @@ class Courier:
         self._threads = [threading.Thread(target=one, daemon=True) for one in (self._push, self._poll)]
 
     def start(self) -> None:
-        """Begin."""
+        """Start to carry messages, in threads."""
         for thread in self._threads:
             thread.start()
 
@@ -106,7 +106,7 @@ class Courier:
         return list(gone.values())
 
     def stop(self) -> None:
-        """Carry no more."""
+        """Carry no more messages, and end the threads."""
         self._stopping.set()
         self._outbox.put(None)
         for thread in self._threads:

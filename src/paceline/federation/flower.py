@@ -83,7 +83,7 @@ def _secret(config: ServerConfig) -> Path:
 
 
 def split(address: str) -> tuple[str, str]:
-    """Host and port."""
+    """Split an address into its host and its port."""
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit():
         raise SettingError(f"{address!r} is no address; wanted host:port, such as 127.0.0.1:18000")

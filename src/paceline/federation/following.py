@@ -15,7 +15,7 @@ class Follower:
         self._read = path.stat().st_size if path.exists() else 0
 
     def look(self) -> None:
-        """Tell what is new."""
+        """Tell what has been written since the last look."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read)

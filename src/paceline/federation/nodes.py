@@ -92,7 +92,7 @@ class Nodes:
         return Node(self, client, self._scene)
 
     def stop(self) -> None:
-        """The run is over."""
+        """Speak to nodes no more: the run is over."""
         self._scene.clock.expecting = False
         self._courier.stop()
 

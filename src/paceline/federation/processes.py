@@ -51,12 +51,12 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Its number, while it runs."""
+        """The number of the process while it runs, else None."""
         running = self._process is not None and self._process.poll() is None
         return self._process.pid if running and self._process is not None else None
 
     def start(self) -> None:
-        """Start it."""
+        """Start the process, with its output appended to its log."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             # Started by the only thread there is, so nothing can be locked in the child.
@@ -95,7 +95,7 @@ class Child:
         self._process.wait()
 
     def last_words(self, lines: int = 15) -> str:
-        """The end of its log."""
+        """Return the last lines of the process's log."""
         try:
             return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
         except OSError:
@@ -109,7 +109,7 @@ class Children:
         self.all: list[Child] = []
 
     def add(self, child: Child) -> Child:
-        """Start one more."""
+        """Start one more process and look after it."""
         self.all.append(child)
         child.start()
         return child
@@ -120,7 +120,7 @@ class Children:
             child.tend()
 
     def stop(self) -> None:
-        """End them all."""
+        """End all processes, the last one first."""
         for child in reversed(self.all):
             child.stop()
 

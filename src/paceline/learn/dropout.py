@@ -23,7 +23,7 @@ class AddressedDropout(nn.Module):
         self.register_buffer("key", torch.zeros((), dtype=torch.int64), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop and rescale."""
+        """Drop the numbers that the key says, and rescale the others."""
         if not self.training or self.p == 0.0:
             return x
         return x * keep_mask(self.key, self.layer, x[None].shape, self.p, x)[0]

@@ -1,4 +1,4 @@
-"""How many bytes learning takes, by rules: of a model, of a visit's plan, of a training step, of a test pass.
+"""How many bytes learning takes, by rules: of a model, of a visit's draws, of a training step, of a test pass.
 
 The rules say how much and never how long, and never look at what a process takes just now: a repeated run cuts its
 work into the same parts.
@@ -15,9 +15,10 @@ from paceline.learn.flops import pass_one_sample
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 
-PLANNED = 64
-"""Bytes of a plan for each sample that a visit sees: its place in the client's list and its row (8 each, twice while
-they are drawn), its key and its rank in the order of its epoch (8 each, and a copy), whether it is there, its weight.
+DRAWN = 64
+"""Bytes that are drawn for each sample that a visit sees: its place in the client's list and its row (8 each, twice
+while they are drawn), its key and its rank in the order of its epoch (8 each, and a copy), whether it is there, and
+its weight.
 """
 SAVED = 3
 """Copies of every layer's output in a step: what forward saves, and the two gradients on either side of a layer."""
@@ -28,7 +29,7 @@ UNFOLDED = 32
 
 
 def itemsize(space: Space) -> int:
-    """Bytes of one number."""
+    """Return the bytes of one number of a model."""
     return torch.empty(0, dtype=space.dtype).element_size()
 
 
@@ -43,16 +44,16 @@ class Need(NamedTuple):
     space: Space
     recipe: LocalSGD
     longest: int
-    """Samples of the client with most of them: plans of visits that run together are padded to its."""
+    """Samples of the client with most of them: what is drawn for visits that run together is padded to its."""
     batch: int
     """Samples that go through the network at a time."""
     extras: int = 0
     """Masks, corrections and anchors that come with a visit."""
 
     @property
-    def plan(self) -> int:
-        """One visit's part of a wave's plan."""
-        return PLANNED * max(self.recipe.steps_for(self.longest) * self.recipe.batch, self.longest)
+    def draws(self) -> int:
+        """What is drawn for one visit of a wave: which samples come at which step."""
+        return DRAWN * max(self.recipe.steps_for(self.longest) * self.recipe.batch, self.longest)
 
     @property
     def step(self) -> int:

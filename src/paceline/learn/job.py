@@ -90,7 +90,7 @@ class TrainJob:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Trained:
-    """A visit's result."""
+    """What a visit has come to: the trained model and its mean loss."""
 
     value: Tensor
     loss: Tensor
@@ -142,7 +142,7 @@ class Trainer(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where models live."""
+        """The device on which models are kept."""
         ...
 
     def prepare(self, space: Space) -> None:
@@ -178,5 +178,5 @@ class Submitting(Protocol):
         ...
 
     def close(self) -> None:
-        """Let the others go."""
+        """Let those go who compute elsewhere."""
         ...

@@ -39,7 +39,7 @@ USABLE = 0.75
 """Of what is left, the part that is given away: the rest is for gaps between what was freed and is taken again, and
 for results of algebra."""
 IN_STEPS = 0.25
-"""Of what a wave may take, the part for the clients in training at one moment; the rest is for results and plans."""
+"""Of what a wave may take, the part for the clients in training at one moment; the rest is for results and draws."""
 IN_SCORES = 0.5
 """Of what may be taken, the part for scoring: threads of the C library share no freed memory, and layers of several
 sizes leave gaps. Measured: 470 MiB taken where the rules said 285, by two threads with 40 models of 1.7 MiB each."""
@@ -133,7 +133,7 @@ class Budget:
         """How many such visits may be computed in one call."""
         room = self.room(besides)
         now = max(IN_STEPS * room, self.threads * need.step)
-        return rounded_down((room - now) / (model_bytes(need.space) + need.plan))
+        return rounded_down((room - now) / (model_bytes(need.space) + need.draws))
 
     def cohort(self, need: Need) -> int:
         """How many clients may be in one cohort, where each thread has one."""
@@ -169,7 +169,7 @@ class Budget:
         models, step = 0, 0
         for need in needs:
             models += 2 * model_bytes(need.space)  # where it starts, and what it makes of it
-            step = max(step, self.threads * need.step + model_bytes(need.space) + need.plan)
+            step = max(step, self.threads * need.step + model_bytes(need.space) + need.draws)
         least = self.ground + self.data + (models + step) / USABLE
         if least <= self.limit:
             return

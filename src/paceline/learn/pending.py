@@ -90,7 +90,7 @@ class Pending:
         self._children: dict[int, list[Model]] = defaultdict(list)
         ready = self._find(wanted, device)
         if budget is not None:
-            self._plan(ready)
+            self._find_places(ready)
         for model in ready:
             self._ready(model)
 
@@ -114,7 +114,7 @@ class Pending:
                 ready.append(model)
         return ready
 
-    def _plan(self, ready: list[Model]) -> None:
+    def _find_places(self, ready: list[Model]) -> None:
         """Where the parents of a node go: as terms of it, if it is a sum, else where it goes itself."""
         order, depth = self._sorted(ready)
         for serial in range(len(order) - 1, -1, -1):  # children before their parents
@@ -148,7 +148,7 @@ class Pending:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is ready."""
+        """Whether anything is ready to be computed."""
         return bool(self.algebra or self.rows or self.visits or self._groups)
 
     @property

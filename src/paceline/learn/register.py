@@ -16,7 +16,7 @@ PRUNED = 4096
 
 
 class Numbered(Protocol):
-    """What can be registered."""
+    """Something that can be registered under a number."""
 
     number: int
 

@@ -106,7 +106,7 @@ class Space:
             return address_dropout(self.factory()).to(self.dtype)
 
     def describe(self) -> str:
-        """A line for logs."""
+        """Say in one line for logs what the architecture is."""
         return f"{self.name}: {self.size:,} parameters, input {'x'.join(map(str, self.shape))}"
 
     def features(self) -> int:

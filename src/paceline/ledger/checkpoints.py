@@ -136,7 +136,7 @@ def _digest(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The latest first."""
+    """Return the files of checkpoints, the latest first."""
     return sorted(folder.glob("stop-*.safetensors"), reverse=True) if folder.is_dir() else []
 
 

@@ -21,7 +21,7 @@ LARGEST = 4096
 
 @dataclass(frozen=True)
 class Holder:
-    """A process."""
+    """The process that holds a lock."""
 
     pid: int
     started: str

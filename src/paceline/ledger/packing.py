@@ -44,7 +44,7 @@ def pack(value: Tensor) -> Packed:
 
 
 def unpack(packed: Packed) -> Tensor:
-    """The tensor again."""
+    """Make the tensor again from its packed parts."""
     if packed.form == "dense":
         return packed.parts[0].reshape(packed.shape)
     dtype = getattr(torch, packed.dtype, None)

@@ -197,7 +197,7 @@ class Ledger:
         self._flush()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the spans that are not on disk yet."""
         self._flush()
         if self.path is not None and not any(self.path.glob(PARTS)):
             self._write(self.path, SCHEMA.empty_table())

@@ -71,20 +71,20 @@ class Arrivals:
 
     @property
     def seconds(self) -> dict[int, float]:
-        """Virtual seconds by seed."""
+        """The virtual seconds to the target, by seed."""
         return {seed: one.time for seed, one in self.crossings.items()}
 
     @property
     def rounds(self) -> dict[int, float]:
-        """Rounds by seed."""
+        """The rounds to the target, by seed."""
         return {seed: one.round for seed, one in self.crossings.items()}
 
     @property
     def mean(self) -> Interval:
-        """Of the seconds."""
+        """The mean of the seconds over seeds, with its interval."""
         return mean_interval([*self.seconds.values()])
 
 
 def arrivals(runs: Sequence[Finished], way: Callable[[Finished], Crossing | None] = stopped_at) -> Arrivals:
-    """Where these runs arrived."""
+    """Collect where these runs arrived, by seed."""
     return Arrivals({one.trial.seed: found for one in runs if (found := way(one)) is not None}, len(runs))

@@ -33,11 +33,11 @@ class Entry:
 
     @property
     def training(self) -> str:
-        """The same in words."""
+        """Say in a word whether the reproduction needs training."""
         return "yes" if self.trained else "in part" if self.scales else "no"
 
     def load(self) -> Callable[[Request], Reproduction]:
-        """The function."""
+        """Import the function that computes the reproduction."""
         module, _, name = self.function.partition(":")
         return cast(Callable[[Request], Reproduction], getattr(import_module(module), name))
 

@@ -15,7 +15,7 @@ Cell = float | str | None
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number or claim."""
+    """One number or claim of a paper, and ours beside it."""
 
     name: str
     paper: Cell

@@ -63,7 +63,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A trial's outcome."""
+    """What a trial has come to: its status, and the rows it has kept."""
 
     trial: Trial
     status: str

@@ -25,7 +25,7 @@ LARGEST = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Seconds of rounds."""
+    """How many seconds a round took in the real run, and how many the simulator predicts."""
 
     measured: float
     """The median of the run's rounds."""
@@ -35,7 +35,7 @@ class Prediction:
 
     @property
     def ratio(self) -> float:
-        """Predicted over measured."""
+        """The predicted seconds over the measured ones."""
         return self.predicted / self.measured
 
 

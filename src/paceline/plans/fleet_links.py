@@ -68,7 +68,7 @@ def spread(entries: Sequence[Entry], links: Sequence[Link]) -> Mapping[int, Mapp
 
 
 def _moved(entries: Iterable[Entry]) -> Iterable[Entry]:
-    """Transfers that arrived."""
+    """Go through the transfers that arrived and had bytes."""
     return (entry for entry in entries if entry.what == "send" and not entry.outcome and entry.bytes > 0)
 
 

@@ -42,7 +42,7 @@ class Peers:
 
     @property
     def degree(self) -> int:
-        """M."""
+        """How many neighbours each client has, the paper's M."""
         return degree(self.topology, self.clients, self.neighbours)
 
     @property

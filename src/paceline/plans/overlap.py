@@ -122,7 +122,7 @@ class LateStart:
         return math.inf
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
-        """Never."""
+        """Return None: no device ever leaves."""
         return None
 
 
@@ -134,7 +134,7 @@ class WatchedLinks:
         self.arrivals: defaultdict[int, list[float]] = defaultdict(list)
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
-        """What the transfer costs."""
+        """Return what a transfer costs, and note when an upload arrives."""
         cost = self._links.cost(source, target, size, now)
         if target < 0:
             self.arrivals[source].append(now + cost.seconds)

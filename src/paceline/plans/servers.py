@@ -61,7 +61,7 @@ class Parts:
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """All seconds of a round together."""
         return self.server + self.clients + self.training + self.backbone
 
 
@@ -89,7 +89,7 @@ class Candidate:
 
     @property
     def servers(self) -> int:
-        """M."""
+        """How many servers there are, the paper's M."""
         return self.graph.nodes
 
     @property
@@ -172,12 +172,12 @@ class Plan:
 
     @property
     def best(self) -> Candidate:
-        """The one to choose."""
+        """The candidate to choose, which is the first."""
         return self.candidates[0]
 
     @property
     def one(self) -> Candidate:
-        """FedAvg."""
+        """The candidate with one server, which is FedAvg."""
         return next(one for one in self.candidates if one.servers == 1)
 
 

@@ -26,7 +26,17 @@ from paceline.worlds.stage import Stage
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What a dry run shows."""
+    """What a dry run shows: when each round ended, what everything cost, and who did what when.
+
+    >>> import paceline
+    >>> timeline = paceline.dry("fedavg", {"times": "constant:2", "jitter": 0}, clients=10, rounds=3)
+    >>> timeline.times, timeline.seconds
+    ([2.0, 4.0, 6.0], 6.0)
+    >>> timeline.totals.visits
+    30
+    >>> timeline.spans().column("kind").to_pylist().count("train")
+    30
+    """
 
     times: list[float]
     """When each round ended, in seconds."""
@@ -41,7 +51,7 @@ class Timeline:
 
     @property
     def totals(self) -> Totals:
-        """All costs."""
+        """All costs of the run: time, bytes, FLOPs, joules, visits and waiting."""
         return self.ledger.totals()
 
     def spans(self) -> pa.Table:

@@ -75,7 +75,7 @@ class Keeping:
 
 @dataclass
 class Kept:
-    """What keeping has cost."""
+    """What keeping a run's state has cost so far."""
 
     checkpoints: int = 0
     largest: int = 0

@@ -28,7 +28,7 @@ Counts = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """What one stop gave."""
+    """What one stop of the runs for learning has given."""
 
     made: int
     times: list[float]
@@ -52,7 +52,7 @@ class Stop:
 
     @classmethod
     def read(cls, line: str) -> Stop:
-        """From its line."""
+        """Read a stop from its line in the file."""
         try:
             words = json.loads(line)
             return cls(
@@ -66,7 +66,7 @@ class Stop:
             raise DataError(f"what was learned at a stop cannot be read ({problem}): {line[:80]!r}") from None
 
     def place(self) -> tuple[int, list[float]]:
-        """Where the drive stood."""
+        """Where the runs stood at this stop: how much was made, and their times."""
         return self.made, self.times
 
 
@@ -85,7 +85,7 @@ class LearnedFile:
         return self._digest.hexdigest()
 
     def add(self, stop: Stop) -> None:
-        """One more line."""
+        """Append one stop to the file, as a line."""
         data = (stop.line() + "\n").encode()
         if self._file is None:
             self.path.parent.mkdir(exist_ok=True)
@@ -101,7 +101,7 @@ class LearnedFile:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """No more lines."""
+        """Close the file; no line can be added any more."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -66,7 +66,7 @@ class Manifest:
         return tuple(settings_from(words) for words in self.settings)
 
     def limits(self) -> Until:
-        """When runs stop early."""
+        """Return what makes runs stop early."""
         return apply(Until(), self.until, f"{EXPERIMENT}: until.")
 
     def said(self) -> Options:

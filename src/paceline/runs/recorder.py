@@ -116,7 +116,7 @@ class Recorder:
                 self.reached = self.rows[-1]
 
     def write(self, row: Row) -> None:
-        """A complete row."""
+        """Take a complete row of metrics: it is kept, written and told."""
         self.rows.append(row)
         if self._writer is None or self._writer.metric(row):
             self._on_row(row)

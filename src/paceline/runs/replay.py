@@ -39,7 +39,7 @@ class Replayed:
     """Acts that began at another time than they did then."""
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return all fields as plain values, for JSON."""
         return asdict(self)
 
 

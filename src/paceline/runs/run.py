@@ -98,17 +98,17 @@ class Run:
 
     @property
     def rows(self) -> list[Row]:
-        """The metrics so far."""
+        """The rows of metrics so far."""
         return self.recorder.rows
 
     @property
     def problem(self) -> Problem:
-        """What is learned."""
+        """What is learned: data, models and how they are scored."""
         return self.learner.problem
 
     @property
     def label(self) -> str:
-        """Name and seed."""
+        """The algorithm's name and the seed, for messages."""
         return f"{self.settings.name} seed {self.settings.seed}"
 
     def start(self, *, again: bool = False) -> None:
@@ -258,7 +258,7 @@ class Run:
         self.recorder.save(self.state())
 
     def fail(self, problem: BaseException) -> None:
-        """End with this."""
+        """End the run with this problem."""
         self.failure = problem
         self.done = True
 

@@ -91,7 +91,7 @@ class ExecutorSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """One run."""
+    """All settings of one run."""
 
     name: str = "fedavg"
     """The algorithm's name."""

@@ -17,7 +17,14 @@ WORDS = ("accuracy", "loss", "time", "visits")
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Stop as soon as any of these is reached; what is None is not asked."""
+    """Stop as soon as any of these is reached; what is None is not asked.
+
+    >>> until = Until.parse(["accuracy=0.9", "visits=200"])
+    >>> until.accuracy, until.learned, until.met_by_visits(199)
+    (0.9, True, False)
+    >>> until.met_by([Score(accuracy=0.91, loss=0.3, samples=360)])
+    True
+    """
 
     accuracy: float | None = bounded(None, above=0, most=1)
     loss: float | None = bounded(None, above=0)
@@ -29,7 +36,7 @@ class Until:
 
     @classmethod
     def parse(cls, texts: list[str]) -> Until:
-        """From ``["accuracy=0.9", "time=3600"]``."""
+        """What words such as ``["accuracy=0.9", "time=3600"]`` say."""
         found: dict[str, Any] = {}
         for text in texts:
             word, _, number = text.partition("=")

@@ -44,8 +44,8 @@ class Availability(Protocol):
         """Return when the device leaves and is back, or None if it stays for a training of so many seconds."""
 
 
-class AlwaysOn:
-    """Every device is there at any time and stays to the end of its training."""
+class _WithoutHours:
+    """Devices that can always start, because none of them has hours."""
 
     __slots__ = ()
 
@@ -57,12 +57,18 @@ class AlwaysOn:
         """Return inf: the device has no hours."""
         return math.inf
 
+
+class AlwaysOn(_WithoutHours):
+    """Every device is there at any time and stays to the end of its training."""
+
+    __slots__ = ()
+
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """Return None: the device never leaves."""
         return None
 
 
-class Dropouts:
+class Dropouts(_WithoutHours):
     """Each training is lost with probability p, at a moment drawn uniformly from it.
 
     The device is back when the training would have been over, or never again with ``forever``.
@@ -75,14 +81,6 @@ class Dropouts:
         self._key = address(seed, "system", "dropout")
         self._forever = forever
 
-    def next_online(self, device: int, now: float) -> float:
-        """Return ``now``: the device can always start."""
-        return now
-
-    def online_until(self, device: int, now: float) -> float:
-        """Return inf: the device has no hours."""
-        return math.inf
-
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """The device leaves with probability p, at a moment drawn uniformly from the training."""
         draw = uniform(self._key, device, visit)
@@ -92,7 +90,7 @@ class Dropouts:
         return Leave(start + seconds * (draw / self.p), math.inf if self._forever else start + seconds)
 
 
-class Vanishing:
+class Vanishing(_WithoutHours):
     """A straggler: with probability p it vanishes as soon as it has the model, and is away for a while."""
 
     __slots__ = ("_away_key", "_key", "away", "p")
@@ -103,14 +101,6 @@ class Vanishing:
         self._key = address(seed, "system", "vanish")
         self._away_key = address(seed, "system", "away")
 
-    def next_online(self, device: int, now: float) -> float:
-        """Return ``now``: the device can always start."""
-        return now
-
-    def online_until(self, device: int, now: float) -> float:
-        """Return inf: the device has no hours."""
-        return math.inf
-
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """The device leaves with probability p, as soon as the training starts."""
         if uniform(self._key, device, visit) >= self.p:
@@ -118,7 +108,7 @@ class Vanishing:
         return Leave(start, start + self.away.draw(mix(self._away_key, device), visit))
 
 
-class Stragglers:
+class Stragglers(_WithoutHours):
     """At every visit number exactly the whole part of share * size devices vanish as soon as they have the model.
 
     The worst case of NI-E5. Visits are counted per device: of all the devices' v-th visits, so many are late.
@@ -131,14 +121,6 @@ class Stragglers:
         self._size, self._seed = size, seed
         self.away = Constant(away) if isinstance(away, float | int) else away
         self._away_key = address(seed, "stragglers", "away")
-
-    def next_online(self, device: int, now: float) -> float:
-        """Return ``now``: the device can always start."""
-        return now
-
-    def online_until(self, device: int, now: float) -> float:
-        """Return inf: the device has no hours."""
-        return math.inf
 
     def leaves(self, device: int, visit: int, start: float, seconds: float) -> Leave | None:
         """The device leaves as soon as the training starts, if it is one of the stragglers of this visit number."""

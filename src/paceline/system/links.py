@@ -56,12 +56,15 @@ class FreeLinks:
     __slots__ = ()
 
     def cost(self, source: int, target: int, size: float, now: float) -> Cost:
-        """No seconds and no joules."""
+        """Return a cost of no seconds and no joules."""
         return FREE
 
 
 class RateLinks:
-    """Constant byte rates in Mbit/s, up and down, drawn for each device; servers are unlimited unless given."""
+    """Constant byte rates in Mbit/s, up and down, drawn for each device; servers are unlimited unless given.
+
+    With ``down=None`` each device receives as fast as it sends.
+    """
 
     __slots__ = ("_down", "_down_key", "_latency", "_power", "_server", "_up", "_up_key")
 
@@ -69,16 +72,19 @@ class RateLinks:
         self,
         *,
         up: Law | float,
-        down: Law | float,
+        down: Law | float | None,
         seed: int = 0,
         latency: float = 0.0,
         power: LinkPower = _NO_POWER,
         server_mbps: float | None = None,
     ) -> None:
         self._up = Constant(up) if isinstance(up, float | int) else up
-        self._down = Constant(down) if isinstance(down, float | int) else down
         self._up_key = address(seed, "system", "up")
-        self._down_key = address(seed, "system", "down")
+        if down is None:
+            self._down, self._down_key = self._up, self._up_key
+        else:
+            self._down = Constant(down) if isinstance(down, float | int) else down
+            self._down_key = address(seed, "system", "down")
         self._latency = at_least_zero(latency, "latency", LONGEST)
         self._power = power
         self._server = math.inf if server_mbps is None else above_zero(server_mbps, "server_mbps")
@@ -140,7 +146,7 @@ class TraceLinks:
         return self._recordings[index][0], offset
 
     def down(self, device: int) -> tuple[Trace, float]:
-        """What a device can receive, likewise."""
+        """The recording of what a device can receive, and the moment of it at which the device begins."""
         index, offset = self.address(device)
         return self._recordings[index][1], offset
 

@@ -23,7 +23,7 @@ SMALLEST = 20
 
 
 def cache_directory() -> Path:
-    """``PACELINE_CACHE``, or ~/.cache/paceline."""
+    """Return the folder that ``PACELINE_CACHE`` names, or ~/.cache/paceline."""
     return Path(os.environ.get("PACELINE_CACHE") or "~/.cache/paceline").expanduser()
 
 

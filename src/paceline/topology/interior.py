@@ -140,7 +140,7 @@ class InteriorPoint:
         return s * self.eye - inner, s * self.eye + inner
 
     def _on_edges(self, matrix: Array) -> Array:
-        """aᵀ·matrix·a for every edge."""
+        """Compute aᵀ·matrix·a for the vector a of every edge."""
         own = np.diag(matrix)
         return np.asarray(own[self.i] + own[self.j] - matrix[self.i, self.j] - matrix[self.j, self.i])
 

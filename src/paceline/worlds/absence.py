@@ -16,7 +16,7 @@ class Absence:
 
     @property
     def text(self) -> str:
-        """As it is set."""
+        """The rule as it is written in settings."""
         if self.patience == 0:
             return "skip"
         return "wait" if self.patience == math.inf else f"deadline:{self.patience:g}"

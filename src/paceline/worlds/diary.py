@@ -50,7 +50,7 @@ class Diary:
         return self._asked
 
     def answered(self, question: int) -> None:
-        """Nobody asks this any more."""
+        """Forget a question that nobody asks any more."""
         del self._open[question]
         # Questions are asked in the order of time: the first that is open is the oldest.
         self._since = next(iter(self._open.values()), math.inf)

@@ -124,7 +124,7 @@ class Learner:
         self.promises.append((promise, None))
 
     def measure(self, score: Callable[..., Measure], model: Model | Sequence[Model]) -> Measure:
-        """Promise a score."""
+        """Promise the score of a model, which is computed with whatever is learned next."""
         measure = score(model)
         self.expect(measure)
         return measure

@@ -44,7 +44,7 @@ class Machines(Protocol):
 
     @property
     def loop(self) -> VirtualLoop:
-        """The clock."""
+        """The clock on which everything happens."""
         ...
 
     @property
@@ -54,12 +54,12 @@ class Machines(Protocol):
 
     @property
     def presence(self) -> Presence:
-        """Who is there."""
+        """Who can be reached, and how to wait for somebody."""
         ...
 
     @property
     def failures(self) -> Failing:
-        """What may break."""
+        """Which servers and links may break down, and when."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Machines(Protocol):
         ...
 
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
-        """Have a server compute."""
+        """Have a server compute for as long as so many FLOPs take it."""
         ...
 
     def read(self, promise: Promise[Any]) -> None:

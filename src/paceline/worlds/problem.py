@@ -45,11 +45,11 @@ class Problem:
 
     @property
     def spaces(self) -> tuple[Space, ...]:
-        """All architectures."""
+        """The spaces of all architectures, the main one first."""
         return (self.space, *self.others)
 
     def kind(self, client: int) -> int:
-        """Which of them a client has."""
+        """Return which of the architectures a client has, by its number."""
         return client % len(self.spaces)
 
     def initial_model(self, seed: int, kind: int = 0) -> Model:

@@ -8,7 +8,7 @@ from paceline.worlds.problem import Problem
 
 
 class PublicSamples:
-    """The server's own samples."""
+    """Samples of the server's own, which belong to no client."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem

@@ -34,7 +34,7 @@ NOTHING: dict[str, Model] = {}
 
 
 class Stage:
-    """One run's world."""
+    """The world of one run, as its algorithm sees it."""
 
     server = -1
 
@@ -72,7 +72,7 @@ class Stage:
         self.chronicle.tell(self.now(), event)
 
     def count(self, name: str, value: int) -> None:
-        """Count a value."""
+        """Add a value to what is counted under a name."""
         self.chronicle.count(name, value)
 
     @property
@@ -114,7 +114,7 @@ class Stage:
         anchor: Model | None = None,
         flops: float | None = None,
     ) -> Model:
-        """Local training."""
+        """Have a client train a model on its own samples."""
         extras = NOTHING
         if mask is not None or correction is not None or anchor is not None:
             given = {"mask": mask, "correction": correction, "anchor": anchor}
@@ -129,7 +129,7 @@ class Stage:
                 log.append((client, begin, self.loop.now))
 
     async def visit(self, task: Task) -> tuple[Model, Model | None]:
-        """A client computes."""
+        """Have a client compute something, and book its time."""
         begin = self.loop.now
         try:
             return await self.machines.visit(task)
@@ -150,7 +150,7 @@ class Stage:
     async def send_all(
         self, models: Sequence[Model], source: int, target: int, *, waits: bool = True
     ) -> Sequence[Model]:
-        """Several models as one message."""
+        """Send several models as one message."""
         begin = self.loop.now
         if self.at_once:
             self._pass_at_once(source, target, begin, sum([model.nbytes for model in models]))
@@ -183,7 +183,7 @@ class Stage:
         return [await move for move in moves]
 
     async def work(self, site: int, flops: float, model: Model) -> Model:
-        """A job at a server."""
+        """Have a server do a job of so many FLOPs."""
         begin = self.loop.now
         try:
             return await self.machines.work(site, flops, self.round, model)
@@ -221,7 +221,7 @@ class Stage:
         self.machines.bring(models)
 
     def close(self) -> None:
-        """The run is over."""
+        """End what was started, since the run is over."""
         self.machines.close()
 
     # -- side by side -----------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Stage:
         return results
 
     def settled(self) -> asyncio.Future[None]:
-        """The end of this instant."""
+        """Wait for the end of this instant, after everything that happens at it."""
         return self.loop.settled()
 
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -295,11 +295,11 @@ class Lessons:
         return len(self._problem.spaces)
 
     def kind(self, client: int) -> int:
-        """Which of them a client has."""
+        """Return which of the architectures a client has, by its number."""
         return self._problem.kind(client)
 
     async def probe(self, client: int, model: Model, recipe: LocalSGD) -> Model:
-        """The full gradient."""
+        """Have a client compute its full gradient at a model."""
         work, round = self._problem.probe_flops(client), self._stage.round
         task = Task(act="probe", client=client, model=model, recipe=recipe, round=round, flops=work)
         return (await self._stage.visit(task))[0]

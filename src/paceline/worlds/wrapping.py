@@ -12,14 +12,14 @@ from paceline.worlds.machines import Machines, Task
 
 
 class WrappedMachines:
-    """Any machines, as they are."""
+    """Any machines, passed on as they are; whoever changes something subclasses this."""
 
     def __init__(self, machines: Machines) -> None:
         self._machines = machines
 
     @property
     def loop(self) -> VirtualLoop:
-        """The clock."""
+        """The clock on which everything happens."""
         return self._machines.loop
 
     @property
@@ -29,12 +29,12 @@ class WrappedMachines:
 
     @property
     def presence(self) -> Presence:
-        """Who is there."""
+        """Who can be reached, and how to wait for somebody."""
         return self._machines.presence
 
     @property
     def failures(self) -> Failing:
-        """What may break."""
+        """Which servers and links may break down, and when."""
         return self._machines.failures
 
     @property
@@ -43,7 +43,7 @@ class WrappedMachines:
         return self._machines.shares_links
 
     def failing(self, site: int) -> float:
-        """When a server fails."""
+        """Return when a server fails."""
         return self._machines.failing(site)
 
     def seconds(self, client: int, flops: float) -> float:
@@ -51,7 +51,7 @@ class WrappedMachines:
         return self._machines.seconds(client, flops)
 
     async def visit(self, task: Task) -> tuple[Model, Model | None]:
-        """Have a client compute."""
+        """Have a client compute something."""
         return await self._machines.visit(task)
 
     async def carry(
@@ -61,7 +61,7 @@ class WrappedMachines:
         return await self._machines.carry(models, source, target, round, waits=waits)
 
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
-        """Have a server compute."""
+        """Have a server compute for as long as so many FLOPs take it."""
         return await self._machines.work(site, flops, round, model)
 
     def read(self, promise: Promise[Any]) -> None:

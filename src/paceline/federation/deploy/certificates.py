@@ -49,7 +49,7 @@ class Authority(NamedTuple):
     certificate: x509.Certificate
 
     def pair(self) -> Pair:
-        """As files hold it."""
+        """Return the authority's key and certificate as files hold them."""
         return Pair(_pem(self.key), self.certificate.public_bytes(serialization.Encoding.PEM))
 
 

@@ -88,7 +88,7 @@ def ones(space: Space, mask: Tensor, what: str = "the mask") -> Tensor:
 
 
 def numbers_to_bytes(x: Tensor) -> bytes:
-    """4 bytes each."""
+    """Write a vector in 4 bytes for each number."""
     return x.cpu().numpy().astype("<f4").tobytes()
 
 

@@ -35,11 +35,11 @@ class Bitmap:
         object.__setattr__(self, "leave_out", words("leave_out", self.leave_out))
 
     def size(self, space: Space) -> int:
-        """Whole bytes."""
+        """Return the whole bytes that one bit for each weight takes."""
         return -(-_weights(space, self.leave_out) // 8)
 
     def through(self, x: Tensor, *context: Tensor) -> Tensor:
-        """The mask itself."""
+        """Return the mask itself: nothing is lost on the way."""
         return (x != 0).to(x.dtype)
 
     def encode(self, space: Space, x: Tensor, *context: Tensor) -> bytes:
@@ -75,7 +75,7 @@ class Indices:
         return NUMBER * self.active
 
     def through(self, x: Tensor, *context: Tensor) -> Tensor:
-        """The mask itself."""
+        """Return the mask itself: nothing is lost on the way."""
         return (x != 0).to(x.dtype)
 
     def encode(self, space: Space, x: Tensor, *context: Tensor) -> bytes:
@@ -100,11 +100,11 @@ class Nothing:
     code: ClassVar[int] = 5
 
     def size(self, space: Space) -> int:
-        """Nothing is charged."""
+        """Charge nothing: the receiver has the mask already."""
         return 0
 
     def through(self, x: Tensor, *context: Tensor) -> Tensor:
-        """What is known."""
+        """Return the mask that the receiver knows."""
         return known(context, "what the receiver knows")
 
     def encode(self, space: Space, x: Tensor, *context: Tensor) -> bytes:

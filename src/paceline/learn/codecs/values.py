@@ -41,15 +41,15 @@ class Dense:
         return self.number * space.size
 
     def through(self, x: Tensor, *context: Tensor) -> Tensor:
-        """The vector itself."""
+        """Return the vector itself: nothing is lost on the way."""
         return x
 
     def encode(self, space: Space, x: Tensor, *context: Tensor) -> bytes:
-        """All numbers in order."""
+        """Write all numbers of the vector in their order."""
         return framed(self, space, numbers_to_bytes(vector(space, x)))
 
     def decode(self, space: Space, data: bytes, *context: Tensor) -> Tensor:
-        """All numbers in order."""
+        """Read all numbers of a vector in their order."""
         return numbers_from(payload_of(self, space, data))
 
 

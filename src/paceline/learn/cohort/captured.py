@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from paceline.learn.cohort.step import CohortState, StepPlan, make_batch, sgd_step
+from paceline.learn.cohort.step import CohortState, DrawnSteps, make_batch, sgd_step
 from paceline.learn.programs.program import Program
 from paceline.learn.recipe import LocalSGD
 
@@ -73,39 +73,39 @@ class CapturedStep:
 
 @dataclass(eq=False)
 class CaptureCache:
-    """Captured steps by form."""
+    """Steps that were captured as CUDA graphs, by the form of what they compute."""
 
     steps: dict[tuple[object, ...], CapturedStep] = field(default_factory=dict)
 
     @torch.no_grad()
-    def run(self, program: Program, state: CohortState, plan: StepPlan) -> Tensor:
+    def run(self, program: Program, state: CohortState, drawn: DrawnSteps) -> Tensor:
         """Train one cohort in place; returns each client's mean loss."""
-        clients, (_, steps, batch) = len(plan.steps_C), plan.rows_CSB.shape
+        clients, (_, steps, batch) = len(drawn.steps_C), drawn.rows_CSB.shape
         size = rounded(clients)
         form = (
             id(program),
-            recipe_form(plan.recipe),
+            recipe_form(drawn.recipe),
             size,
             batch,
             state_form(state),
-            plan.x.data_ptr(),
-            plan.x.dtype,
+            drawn.x.data_ptr(),
+            drawn.x.dtype,
         )
         captured = self.steps.get(form)
         if captured is None:
-            captured = self.steps[form] = capture(program, state, plan, size)
+            captured = self.steps[form] = capture(program, state, drawn, size)
         _load(captured.state, state, clients)
-        captured.reset(plan.key_C)
-        lr_CS = plan.lr_C[:, None] * (torch.arange(steps, device=plan.x.device) < plan.left_C[:, None])
+        captured.reset(drawn.key_C)
+        lr_CS = drawn.lr_C[:, None] * (torch.arange(steps, device=drawn.x.device) < drawn.left_C[:, None])
         total_C = torch.zeros_like(lr_CS[:, 0])
         for step in range(steps):
-            captured.rows_CB[:clients] = plan.rows_CSB[:, step]
-            captured.weight_CB[:clients] = plan.weight_CSB[:, step]
+            captured.rows_CB[:clients] = drawn.rows_CSB[:, step]
+            captured.weight_CB[:clients] = drawn.weight_CSB[:, step]
             captured.lr_C[:clients] = lr_CS[:, step]
             captured.graph.replay()
             total_C += captured.loss_C[:clients]
         torch._foreach_copy_(state.params, [p[:clients] for p in captured.state.params])
-        return plan.mean_loss(total_C)
+        return drawn.mean_loss(total_C)
 
 
 def recipe_form(recipe: LocalSGD) -> tuple[object, ...]:
@@ -128,9 +128,9 @@ def _load(target: CohortState, source: CohortState, clients: int) -> None:
             torch._foreach_copy_([t[:clients] for t in into], given)
 
 
-def capture(program: Program, like: CohortState, plan: StepPlan, size: int) -> CapturedStep:
+def capture(program: Program, like: CohortState, drawn: DrawnSteps, size: int) -> CapturedStep:
     """Record one step on fresh buffers."""
-    x, batch = plan.x, plan.rows_CSB.shape[2]
+    x, batch = drawn.x, drawn.rows_CSB.shape[2]
 
     def buffers(tensors: list[Tensor] | None) -> list[Tensor] | None:
         return None if tensors is None else [t.new_zeros(size, *t.shape[1:]) for t in tensors]
@@ -154,8 +154,8 @@ def capture(program: Program, like: CohortState, plan: StepPlan, size: int) -> C
     )
 
     def one_step() -> None:
-        sample_batch = make_batch(plan, made.rows_CB, made.weight_CB, made.key_C, made.step)
-        made.loss_C.copy_(sgd_step(program, state, sample_batch, plan.recipe, made.lr_C))
+        sample_batch = make_batch(drawn, made.rows_CB, made.weight_CB, made.key_C, made.step)
+        made.loss_C.copy_(sgd_step(program, state, sample_batch, drawn.recipe, made.lr_C))
         made.step.add_(1)
 
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from paceline.learn.cohort.captured import ROUNDED, recipe_form, rounded, state_form
-from paceline.learn.cohort.step import CohortState, StepPlan, make_batch, sgd_step
+from paceline.learn.cohort.step import CohortState, DrawnSteps, make_batch, sgd_step
 from paceline.learn.programs.blocks import empty_blocks
 from paceline.learn.programs.program import Program
 from paceline.learn.space import Space
@@ -42,43 +42,43 @@ class ScriptCache:
     lock: Any = field(default_factory=threading.Lock)
 
     @torch.no_grad()
-    def run(self, program: Program, state: CohortState, plan: StepPlan) -> Tensor:
+    def run(self, program: Program, state: CohortState, drawn: DrawnSteps) -> Tensor:
         """Train a cohort in place; returns each client's mean loss.
 
         Clients are ordered by their number of steps: those that are done fall out at the end, a few at a time, so
         that few sizes occur; until then they train at rate 0.
         """
-        clients = len(plan.steps_C)
-        total_C = torch.zeros_like(plan.lr_C)
-        for first, count, size in pieces(plan.steps_C):
+        clients = len(drawn.steps_C)
+        total_C = torch.zeros_like(drawn.lr_C)
+        for first, count, size in pieces(drawn.steps_C):
             part = state if size == clients else state.first(size)
-            still_CS = plan.left_C[:size, None] > torch.arange(first, first + count)
+            still_CS = drawn.left_C[:size, None] > torch.arange(first, first + count)
             block = slice(first, first + count)
-            total_C[:size] = self._steps(program, part, plan, count)(
-                plan.x,
-                plan.y,
-                plan.rows_CSB[:size, block],
-                plan.weight_CSB[:size, block],
-                plan.key_C[:size],
+            total_C[:size] = self._steps(program, part, drawn, count)(
+                drawn.x,
+                drawn.y,
+                drawn.rows_CSB[:size, block],
+                drawn.weight_CSB[:size, block],
+                drawn.key_C[:size],
                 torch.tensor(first),
-                plan.lr_C[:size, None] * still_CS,
+                drawn.lr_C[:size, None] * still_CS,
                 total_C[:size],
                 *flat(part),
             )
-        return plan.mean_loss(total_C)
+        return drawn.mean_loss(total_C)
 
-    def _steps(self, program: Program, state: CohortState, plan: StepPlan, count: int) -> Steps:
-        batch, sample = plan.rows_CSB.shape[2], plan.x.shape[1:]
+    def _steps(self, program: Program, state: CohortState, drawn: DrawnSteps, count: int) -> Steps:
+        batch, sample = drawn.rows_CSB.shape[2], drawn.x.shape[1:]
         size = state.params[0].shape[0]
-        form = (id(program), recipe_form(plan.recipe), state_form(state), size, count, batch, sample, plan.x.dtype)
+        form = (id(program), recipe_form(drawn.recipe), state_form(state), size, count, batch, sample, drawn.x.dtype)
         scripted = self.scripts.get(form)
         if scripted is not None:
             return scripted
         with self.lock:
             self.seen[form] += 1
             if form not in self.scripts and self.seen[form] >= WORTH:
-                self.scripts[form] = script_steps(program, state, plan, count)
-            return self.scripts.get(form) or plain_steps(program, state, plan, count)
+                self.scripts[form] = script_steps(program, state, drawn, count)
+            return self.scripts.get(form) or plain_steps(program, state, drawn, count)
 
 
 def scripts_of(space: Space) -> ScriptCache:
@@ -108,14 +108,14 @@ def flat(state: CohortState) -> list[Tensor]:
     return [t for part in state.parts() if part is not None for t in part]
 
 
-def plain_steps(program: Program, like: CohortState, plan: StepPlan, count: int) -> Steps:
-    """So many steps as a function of tensors alone; what is not a tensor is taken from the plan.
+def plain_steps(program: Program, like: CohortState, drawn: DrawnSteps, count: int) -> Steps:
+    """So many steps as a function of tensors alone; what is not a tensor is taken from what was drawn.
 
     Losses are added to those of the steps before, one by one: how steps were cut into pieces depends on the company.
     """
     present = [part is not None for part in like.parts()]
     width = len(like.params)
-    light = plan.on(plan.x[:0], plan.y[:0]).part(slice(0, 1))  # a cached closure must not keep a wave's data
+    light = drawn.on(drawn.x[:0], drawn.y[:0]).part(slice(0, 1))  # a cached closure must not keep a wave's data
 
     def steps(
         x: Tensor, y: Tensor, rows_CSB: Tensor, weight_CSB: Tensor, key_C: Tensor, first: Tensor, lr_CS: Tensor,
@@ -131,16 +131,16 @@ def plain_steps(program: Program, like: CohortState, plan: StepPlan, count: int)
     return steps
 
 
-def script_steps(program: Program, like: CohortState, plan: StepPlan, count: int) -> Steps:
+def script_steps(program: Program, like: CohortState, drawn: DrawnSteps, count: int) -> Steps:
     """The scripted steps, or the plain ones where there is no script of them."""
-    plain = plain_steps(program, like, plan, count)
+    plain = plain_steps(program, like, drawn, count)
     if not program.scriptable:
         return plain
-    size, batch = like.params[0].shape[0], plan.rows_CSB.shape[2]
+    size, batch = like.params[0].shape[0], drawn.rows_CSB.shape[2]
     # Tracing runs the steps: they run on copies, on the first sample, at rate 0.
     rows_CSB = torch.zeros(size, count, batch, dtype=torch.int64)
-    weight_CSB = torch.zeros(size, count, batch, dtype=plan.x.dtype)
-    example = (plan.x, plan.y, rows_CSB, weight_CSB, plan.key_C[:size], torch.tensor(0), weight_CSB[:, :, 0])
+    weight_CSB = torch.zeros(size, count, batch, dtype=drawn.x.dtype)
+    example = (drawn.x, drawn.y, rows_CSB, weight_CSB, drawn.key_C[:size], torch.tensor(0), weight_CSB[:, :, 0])
     tensors = [*example, weight_CSB[:, 0, 0], *(_twin(t) for t in flat(like))]
     return traced(plain, tensors, f"training of {program.space.name!r} on the CPU") or plain
 

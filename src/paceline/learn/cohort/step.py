@@ -34,7 +34,7 @@ class CohortState:
 
     @classmethod
     def of(cls, parts: Sequence[list[Tensor] | None]) -> CohortState:
-        """The inverse of ``parts``."""
+        """Make a state of lists of tensors, as ``parts`` gives them."""
         params, grads, *optional = parts
         assert params is not None and grads is not None
         return cls(params, grads, *optional)
@@ -45,7 +45,7 @@ class CohortState:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class StepPlan:
+class DrawnSteps:
     """All steps of a cohort's visit: which samples, at which rate; clients with more steps come first."""
 
     recipe: LocalSGD
@@ -61,7 +61,7 @@ class StepPlan:
     drops: bool
     """Whether the model has dropout, so that batches need keys."""
 
-    def part(self, clients: slice) -> StepPlan:
+    def part(self, clients: slice) -> DrawnSteps:
         """Some of the clients, with as many steps as the longest of them needs."""
         steps_C = self.steps_C[clients]
         return replace(
@@ -74,8 +74,8 @@ class StepPlan:
             lr_C=self.lr_C[clients],
         )
 
-    def on(self, x: Tensor, y: Tensor) -> StepPlan:
-        """The same plan over these samples."""
+    def on(self, x: Tensor, y: Tensor) -> DrawnSteps:
+        """The same steps over these samples."""
         return replace(self, x=x, y=y)
 
     def mean_loss(self, total_C: Tensor) -> Tensor:
@@ -83,14 +83,14 @@ class StepPlan:
         return total_C / self.left_C.to(total_C.dtype)
 
 
-def make_batch(plan: StepPlan, rows_CB: Tensor, weight_CB: Tensor, key_C: Tensor, step: int | Tensor) -> Batch:
+def make_batch(drawn: DrawnSteps, rows_CB: Tensor, weight_CB: Tensor, key_C: Tensor, step: int | Tensor) -> Batch:
     """Gather one step's samples, augmented, with the step's dropout keys."""
     rows = rows_CB.reshape(-1)
-    samples = plan.x.index_select(0, rows)
-    keys = dropout_key(key_C, step) if plan.drops else None
-    if plan.recipe.augment == "crop-flip":
+    samples = drawn.x.index_select(0, rows)
+    keys = dropout_key(key_C, step) if drawn.drops else None
+    if drawn.recipe.augment == "crop-flip":
         samples = crop_and_flip(samples, draw_crops(key_C, step, rows_CB.shape[1]))
-    return Batch(samples, plan.y.index_select(0, rows), weight_CB, keys)
+    return Batch(samples, drawn.y.index_select(0, rows), weight_CB, keys)
 
 
 def sgd_step(program: Program, state: CohortState, batch: Batch, recipe: LocalSGD, lr_C: Tensor) -> Tensor:

@@ -27,12 +27,12 @@ from paceline.errors import SettingError
 from paceline.learn.allocation import keep_freed_memory
 from paceline.learn.cohort.captured import CaptureCache, recipe_form
 from paceline.learn.cohort.cutting import rows_of
-from paceline.learn.cohort.probing import ProbePlan, probe_cohort
+from paceline.learn.cohort.probing import DrawnParts, probe_cohort
 from paceline.learn.cohort.rules import Part, Rules
 from paceline.learn.cohort.scoring import ALONE_SLICE, SLICE, score_jobs
 from paceline.learn.cohort.scripted import scripts_of
 from paceline.learn.cohort.shrinking import Done, Shrinking
-from paceline.learn.cohort.step import CohortState, StepPlan
+from paceline.learn.cohort.step import CohortState, DrawnSteps
 from paceline.learn.cohort.streams import Streams, streams_of
 from paceline.learn.determinism import same_bits
 from paceline.learn.draws import draw_batches, draw_parts
@@ -91,12 +91,12 @@ class CohortTrainer:
         parts = self.rules.visits(program, jobs)
         order, cuts = laid_out(parts)
         jobs = [jobs[k] for k in order]
-        plan = self._plan(program, jobs)
+        drawn = self._drawn_steps(program, jobs)
         alone = len(parts[0].places) == 1
 
         def cohorts(cuts: list[slice], done: Done[Trained]) -> None:
             self._each(
-                lambda stream, part: done(part, self._train_cohort(program, jobs[part], plan.part(part), stream)),
+                lambda stream, part: done(part, self._train_cohort(program, jobs[part], drawn.part(part), stream)),
                 cuts,
                 side_by_side=alone and id(program) not in self._undivided,
             )
@@ -135,16 +135,16 @@ class CohortTrainer:
         """Whether one client's step keeps a GPU busy."""
         return self.rules.fills(space, batch)
 
-    def _train_cohort(self, program: Program, jobs: list[TrainJob], plan: StepPlan, stream: int) -> list[Trained]:
+    def _train_cohort(self, program: Program, jobs: list[TrainJob], drawn: DrawnSteps, stream: int) -> list[Trained]:
         state = self._state(program, jobs)
         run = self._captures[stream].run if self.device.type == "cuda" else scripts_of(program.space).run
         with same_bits(self.device):
-            loss_C = run(program, state, plan)
+            loss_C = run(program, state, drawn)
         return [
             Trained(value, loss) for value, loss in zip(program.unpack(state.params), loss_C.unbind(0), strict=True)
         ]
 
-    def _plan(self, program: Program, jobs: list[TrainJob]) -> StepPlan:
+    def _drawn_steps(self, program: Program, jobs: list[TrainJob]) -> DrawnSteps:
         recipe = jobs[0].recipe
         keys = [job.key for job in jobs]
         rows = self.rules.rows(program, recipe.batch, common=True)
@@ -153,7 +153,7 @@ class CohortTrainer:
         real_CSB = torch.from_numpy(batches.real_CSB).to(self.device)
         weight_CSB = real_CSB.to(x.dtype)
         weight_CSB /= weight_CSB.sum(dim=2, keepdim=True).clamp_(min=1.0)
-        return StepPlan(
+        return DrawnSteps(
             recipe=recipe,
             key_C=torch.tensor(keys, device=self.device),
             rows_CSB=torch.from_numpy(rows_of(jobs, batches)).to(self.device),
@@ -220,11 +220,11 @@ class CohortTrainer:
         name = f"probing of {program.space.name!r}"
         return in_their_order(order, self._shrinking.run((id(program), "probe"), name, cuts, cohorts))
 
-    def _probe_plan(self, jobs: list[TrainJob], rows: int) -> ProbePlan:
+    def _drawn_parts(self, jobs: list[TrainJob], rows: int) -> DrawnParts:
         sizes = [job.size for job in jobs]
         parts = draw_parts([job.key for job in jobs], sizes, rows)
         x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
-        return ProbePlan(
+        return DrawnParts(
             jobs[0].recipe.loss,
             torch.from_numpy(rows_of(jobs, parts)).to(self.device),
             torch.from_numpy(parts.real_CSB).to(self.device),
@@ -235,9 +235,9 @@ class CohortTrainer:
         )
 
     def _probe_cohort(self, program: Program, jobs: list[TrainJob], rows: int) -> list[Probed]:
-        plan = self._probe_plan(jobs, rows)
+        drawn = self._drawn_parts(jobs, rows)
         with same_bits(self.device):
-            return probe_cohort(program, program.pack(self._moved([job.start for job in jobs])), plan)
+            return probe_cohort(program, program.pack(self._moved([job.start for job in jobs])), drawn)
 
     def _moved(self, values: list[Tensor]) -> list[Tensor]:
         """On this device; a tensor that many clients share is moved once, and stays one tensor."""

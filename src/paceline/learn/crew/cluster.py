@@ -36,7 +36,7 @@ class Actor:
         return torch.__version__, os.getpid(), gpu
 
     def compute(self, parcel: Parcel, shared: dict[str, Any]) -> Results:
-        """One cohort."""
+        """Compute one cohort on this worker."""
         return self._hand.compute(parcel, shared)
 
 

@@ -129,7 +129,7 @@ def packed(results: Sequence[Trained | Probed | Score]) -> Results:
 
 
 def unpacked(act: Act, results: Results) -> list[Trained] | list[Probed] | list[Score]:
-    """What came out."""
+    """Read the results of a parcel that a worker has sent back."""
     vectors, figures = results
     if act == "score":
         return [Score(*figure) for figure in figures]

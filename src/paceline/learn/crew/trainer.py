@@ -26,7 +26,7 @@ Ticket = Hashable
 
 
 class Crew(Protocol):
-    """Those who compute."""
+    """The workers who compute cohorts."""
 
     @property
     def gpu_memory(self) -> float:
@@ -46,7 +46,7 @@ class Crew(Protocol):
         ...
 
     def close(self) -> None:
-        """Send all home."""
+        """Let all workers go."""
         ...
 
 
@@ -84,11 +84,11 @@ class CrewTrainer:
         return self._rules.fills(space, batch)
 
     def train(self, jobs: list[TrainJob]) -> list[Trained]:
-        """Visits, cohort by cohort."""
+        """Have the crew train these visits, cohort by cohort."""
         return self.submit("train", jobs)()
 
     def probe(self, jobs: list[TrainJob], width: int | None = None) -> list[Probed]:
-        """Gradients, cohort by cohort."""
+        """Have the crew compute these gradients, cohort by cohort."""
         return self.submit("probe", jobs, width or 0)()
 
     def submit(self, act: Act, jobs: list[TrainJob], width: int = 0) -> Callable[[], list[Any]]:
@@ -108,7 +108,7 @@ class CrewTrainer:
         return self._begun(wave, self._rules.scores(program, jobs))()
 
     def close(self) -> None:
-        """Send the crew home."""
+        """Let the crew go."""
         self._crew.close()
 
     # -- handing out ---------------------------------------------------------------------------------------------

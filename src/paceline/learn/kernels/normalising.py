@@ -92,7 +92,7 @@ def tiles(count: int, area: int, channels: int, groups: int) -> tuple[Pair, Pair
 
 
 def _images(count: int, scale: Tensor | None) -> int:
-    """Of one client."""
+    """Return how many images each client has."""
     return count if scale is None else count // scale.shape[0]
 
 
@@ -196,7 +196,7 @@ def backward(
 
 
 def add(x_at: tl.tensor, y_at: tl.tensor, out_at: tl.tensor, numbers: tl.tensor, BLOCK: tl.constexpr) -> None:
-    """max(x + y, 0)."""
+    """Compute max(x + y, 0), block by block."""
     k = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     live = k < numbers
     total = tl.load(x_at + k, mask=live) + tl.load(y_at + k, mask=live)

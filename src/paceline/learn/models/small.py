@@ -16,7 +16,7 @@ from paceline.learn.models.shapes import Shape, image
 
 
 def logistic(shape: Shape, classes: int) -> nn.Module:
-    """Multinomial logistic regression."""
+    """Build multinomial logistic regression: one linear layer."""
     return nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), classes))
 
 

@@ -49,7 +49,7 @@ class Dense:
     bias: int | None
 
     def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
-        """x Wᵀ + b."""
+        """Compute x Wᵀ + b for every client."""
         x_CBI = x.reshape(lane.clients, -1, x.shape[-1])
         w_CIO = lane.params[self.weight].transpose(1, 2)
         if self.bias is None:
@@ -162,10 +162,10 @@ def normalising() -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class Rectifier:
-    """ReLU."""
+    """The rectifier (ReLU): max(x, 0)."""
 
     def forward(self, lane: Lane, x: Tensor) -> tuple[Tensor, Saved]:
-        """max(x, 0)."""
+        """Compute max(x, 0); what comes out is kept for the way back."""
         out = x.relu()
         return out, out
 
@@ -238,7 +238,7 @@ class Flatten:
         return x.flatten(1), x.shape
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
-        """The inverse reshape."""
+        """Give the gradient the shape that came in."""
         return (g.reshape(saved),)
 
 
@@ -259,7 +259,7 @@ class Dropout:
         return x * factor, factor
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
-        """The same factors."""
+        """Multiply the gradient by the factors of the way forward."""
         return (g if saved is None else g * saved,)
 
 
@@ -270,7 +270,7 @@ class Add:
     rectified: bool = False
 
     def forward(self, lane: Lane, x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
-        """x + y."""
+        """Compute x + y, rectified where a ReLU follows."""
         if not self.rectified:
             return x + y, None
         out = normalising().add_rectified(x, y) if x.is_cuda else None
@@ -301,7 +301,7 @@ class Plain:
         return out.detach(), (inside, out)
 
     def backward(self, lane: Lane, saved: Saved, g: Tensor, wanted: bool) -> tuple[Tensor | None, ...]:
-        """Ask autograd."""
+        """Leave the derivative to autograd."""
         inside, out = saved
         flowing: Tensor = torch.autograd.grad(out, inside, g)[0]
         return (flowing,)

@@ -41,7 +41,7 @@ class Program(Protocol):
 
     @property
     def space(self) -> Space:
-        """The architecture."""
+        """The architecture whose program this is."""
         ...
 
     @property
@@ -124,7 +124,7 @@ class LayerProgram:
 
     @property
     def descends(self) -> bool:
-        """Known layers can."""
+        """Whether ``gradients`` can take a plain SGD step by itself: all known layers can."""
         return True
 
     @property

@@ -23,7 +23,7 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTran
 
 @dataclass(frozen=True, eq=False)
 class VmapProgram:
-    """``vmap(grad(functional_call))`` over clients."""
+    """Any module, by ``vmap(grad(functional_call))`` over clients."""
 
     space: Space
     groupable: bool = True
@@ -61,7 +61,7 @@ class VmapProgram:
         return [own_blocks(part) for part in self.space.split(side_by_side(flats))]
 
     def unpack(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Back to flat vectors."""
+        """Join each client's tensors into a flat vector again."""
         return self.space.join(tensors)
 
     def _keys(self) -> list[str]:
@@ -97,7 +97,7 @@ class VmapProgram:
         return losses_C
 
     def outputs(self, params: list[Tensor], x: Tensor) -> Tensor:
-        """Forward only, without dropout."""
+        """Compute every client's outputs, forward only and without dropout."""
         module = self._module().eval()
         names = [slot.name for slot in self.space.slots]
 

@@ -43,7 +43,7 @@ def maskable(space: Space, leave_out: Sequence[str] = ()) -> tuple[Slot, ...]:
 
 
 def sizes(slots: Sequence[Slot]) -> list[int]:
-    """Weights of each layer."""
+    """Return how many weights each layer has."""
     return [slot.stop - slot.start for slot in slots]
 
 

@@ -35,7 +35,7 @@ class Setting:
     samples: int
 
     def space(self) -> Space:
-        """The network."""
+        """Build the network's space."""
         return Space(self.model, lambda: build(self.model, self.shape, self.classes), self.shape)
 
 

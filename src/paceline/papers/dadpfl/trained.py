@@ -154,7 +154,7 @@ def table3(request: Request, laboratory: Laboratory) -> Reproduction:
 
 
 def draw(panels: Mapping[str, Runs], title: str) -> Any:
-    """Accuracy over rounds."""
+    """Draw accuracy over rounds, one panel for each case."""
     drawn = {case: {name: lines(one) for name, one in runs.items()} for case, runs in panels.items()}
     return draw_lines(drawn, f"DA-DPFL: {title}")
 

@@ -77,12 +77,12 @@ class Task:
     """Simulated for one seed, where rates are steady."""
 
     def space(self) -> Space:
-        """The model's architecture."""
+        """Return the model's architecture."""
         return make_space(self.model, self.shape, self.classes, "float32")
 
     @property
     def mbit(self) -> float:
-        """The model's size."""
+        """Return the model's size in megabits."""
         return self.space().nbytes * 8e-6
 
 
@@ -118,7 +118,7 @@ class Method:
 
     @property
     def at_server(self) -> int:
-        """K_i."""
+        """How many clients take part at each server, the paper's K_i."""
         return ACTIVE if self.kind == "fedavg" else PER_SERVER
 
     def clients(self, task: Task) -> int:
@@ -167,20 +167,10 @@ def client_rates() -> Law:
     return LIKE_RECORDINGS if path is None else Discrete(tuple(trace.mean_mbps for trace in _traces(path)))
 
 
-class SameRates(RateLinks):
-    """A client receives as fast as it sends."""
-
-    __slots__ = ()
-
-    def down(self, device: int) -> float:
-        """In bytes a second."""
-        return self.up(device)
-
-
 class ShareThenLink:
     """T_ij = K_i Y_i¹ + Y_j² of PF-10, upward or each way: the server's share of b, then the client's link."""
 
-    def __init__(self, links: SameRates, form: Form, at_server: int) -> None:
+    def __init__(self, links: RateLinks, form: Form, at_server: int) -> None:
         self._links = links
         self._at_server, self._bytes_per_second = at_server, form.mbps * BYTES_PER_MBIT
         self._both_ways = form.kind == PF10
@@ -196,7 +186,7 @@ class ShareThenLink:
 def connect(form: Form, method: Method, seed: int) -> tuple[Links, Network]:
     """The links, and what transfers of this form share."""
     backbone, law, path = parse_backbone(method.backbone), client_rates(), recordings()
-    same = SameRates(up=law, down=law, seed=seed)
+    same = RateLinks(up=law, down=None, seed=seed)  # a client receives as fast as it sends
     if form.kind in (PF10, UPLOADS) and method.kind != "dpsgd":  # which has no server to share
         alone = ShareThenLink(same, form, method.at_server)
         return alone, Network(links=alone, backbone=backbone, seed=seed)
@@ -225,7 +215,7 @@ def iteration(task: Task, method: Method, form: Form, seed: int) -> float:
 
 
 def iterations(task: Task, method: Method, form: Form, seeds: int) -> list[float]:
-    """One for each seed."""
+    """Simulate one global iteration for each seed."""
     return [iteration(task, method, form, seed) for seed in range(seeds)]
 
 

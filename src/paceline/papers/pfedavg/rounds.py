@@ -107,7 +107,7 @@ class Draws:
 
     @property
     def rounds(self) -> int:
-        """How many."""
+        """How many rounds were drawn."""
         return len(self.server)
 
     @property

@@ -119,7 +119,7 @@ def table5(request: Request) -> Reproduction:
 
 
 def measure(form: Form, seeds: int) -> Found:
-    """Every cell."""
+    """Simulate every cell of the table: each task with each method."""
     return {task.name: {method.name: iterations(task, method, form, seeds) for method in METHODS} for task in TASKS}
 
 

@@ -44,11 +44,11 @@ class Overlay:
 
     @property
     def mixing(self) -> Mixing:
-        """Its mixing matrix."""
+        """Return the overlay's mixing matrix."""
         return make_mixing(self.graph, self.weights)
 
     def words(self) -> tuple[str, ...]:
-        """Its settings."""
+        """Return the overlay as settings of P-FedAvg."""
         return f"p-fedavg.topology={self.topology}", f"p-fedavg.weights={self.weights}"
 
     def sorted(self, folder: Path, seed: int) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class Overlay:
 
 
 def write_graph(graph: Graph, file: Path) -> Path:
-    """As an edge list."""
+    """Write a graph as an edge list, and return the file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(f"{i} {j}\n" for i, j in graph.edges), encoding="utf-8")
     return file

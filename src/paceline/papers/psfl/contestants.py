@@ -36,7 +36,7 @@ Quarters = Mapping[int, tuple[Finished, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Arena:
-    """Where structures are compared."""
+    """The scene in which structures are compared, and how often they are scored."""
 
     scene: Scene
     interval: float
@@ -72,7 +72,7 @@ class Arena:
 
 
 def rate(quarter: int) -> float:
-    """10^(quarter/4), to three digits."""
+    """Return the learning rate 10^(quarter/4), rounded to three digits."""
     return float(f"{10 ** (quarter / 4):.3g}")
 
 
@@ -100,17 +100,17 @@ class Contestant:
 
     @property
     def W(self) -> int:
-        """Sequences abreast."""
+        """How many sequences ride abreast."""
         return PARTICIPANTS // self.S
 
     @property
     def name(self) -> str:
-        """As rows call it."""
+        """The structure's name in the rows of the table."""
         return f"S={self.S}, W={self.W}"
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Quarter decades tried."""
+        """The learning rates that were tried, as quarters of a decade."""
         return tuple(self.tried)
 
     @property

@@ -67,7 +67,7 @@ class Crowd:
         return stream(self._seed, *path)
 
     def online(self, client: int) -> bool:
-        """Always."""
+        """Tell that a client is there, as all are always."""
         return True
 
 
@@ -128,7 +128,7 @@ class EvenShares:
     mean, variance = law.mean, law.variance
 
     def draw(self, key: int, site: int) -> float:
-        """The values in turn."""
+        """Return the value whose turn it is: each site gets the one after that of the site before."""
         return self.law.values[site % len(self.law.values)]
 
 

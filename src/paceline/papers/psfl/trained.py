@@ -30,7 +30,7 @@ def fig3(request: Request, laboratory: Laboratory) -> Reproduction:
 
 @trained
 def fig8(request: Request, laboratory: Laboratory) -> Reproduction:
-    """PS-T5: three other splits."""
+    """Compare accuracies at equal time on three other splits (PS-T5)."""
     splits = (f"partition={split}" for split in ("dirichlet:0.2", "exdir:1,10", "exdir:2,5"))
     return _at_equal_time(request, laboratory, {split: (split, PARTICIPANTS) for split in splits})
 

@@ -38,7 +38,7 @@ class Arrivals:
         return tuple(found)
 
     def read(self, begin: int, size: int) -> bytes:
-        """What was kept there."""
+        """Read what was kept at this place of the file."""
         try:
             with self.path.open("rb") as file:
                 file.seek(begin)
@@ -55,7 +55,7 @@ class Arrivals:
             os.truncate(self.path, size)
 
     def close(self) -> None:
-        """No more."""
+        """Close the file; nothing can be kept there any more."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -41,7 +41,7 @@ class _Kept:
 
 
 def write(connection: socket.socket, words: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
-    """Send one frame whole."""
+    """Send one frame as a whole: its words and its blobs."""
     for part in _parts(words, blobs):
         connection.sendall(part)
 

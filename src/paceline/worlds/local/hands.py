@@ -128,7 +128,7 @@ class WorkerHands:
         return Carried(arrived, size, kept)
 
     def written(self, models: Sequence[Model]) -> list[bytes]:
-        """What a server sends."""
+        """Write the models that a server sends as bytes."""
         contexts = [None if model.wire is None else model.wire.context for model in models]
         return [self._writer.write(model, codec_of(model), one) for model, one in zip(models, contexts, strict=True)]
 
@@ -226,7 +226,7 @@ class WorkerHands:
         self.observer.bring(models)
 
     def close(self) -> None:
-        """End the hosts."""
+        """End the hosts, since the run is over."""
         self._hosts.stop()
         if self._arrivals is not None:
             self._arrivals.close()

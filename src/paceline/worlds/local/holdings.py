@@ -115,7 +115,7 @@ class Results:
         self._handles = [(model, f"{name}.{k}") for k, model in enumerate(new)]
 
     def words(self, sent: Sent) -> list[tuple[int, str]]:
-        """As the device is told."""
+        """Return the results as the device is told of them."""
         return [(sent.add(model), handle) for model, handle in self._handles]
 
     def keep(self) -> None:

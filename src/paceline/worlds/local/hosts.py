@@ -41,7 +41,7 @@ class Hosts(Protocol):
         ...
 
     def stop(self) -> None:
-        """The run is over."""
+        """End all hosts, since the run is over."""
         ...
 
 

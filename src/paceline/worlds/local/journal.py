@@ -42,7 +42,7 @@ class Entry:
 
     @property
     def act(self) -> Act:
-        """Which act this is."""
+        """The act that this entry is about."""
         return Act(self.what, self.site, self.target, self.number)
 
 
@@ -80,7 +80,7 @@ class Journal:
             self._file.flush()
 
     def close(self) -> None:
-        """No more."""
+        """Close the file; no entry can be added any more."""
         if self._file is not None:
             self._file.close()
             self._file = None

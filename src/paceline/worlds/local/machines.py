@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Carried(NamedTuple):
-    """Models that have moved."""
+    """Models that have moved from one site to another."""
 
     models: Sequence[Model]
     """As they are at the target."""
@@ -50,15 +50,15 @@ class Hands(Protocol):
         ...
 
     async def work(self, act: Act, model: Model) -> Model:
-        """A server computes."""
+        """Have a server compute this model."""
         ...
 
     def bring(self, models: Sequence[Model]) -> None:
-        """Whoever observes the run sees these."""
+        """Have the values of these models, for whoever observes the run."""
         ...
 
     def close(self) -> None:
-        """The run is over."""
+        """End whatever was started, since the run is over."""
         ...
 
 
@@ -77,7 +77,7 @@ class NothingFails:
     possible = False
 
     async def breakdown(self, *sites: int) -> None:
-        """Never."""
+        """Wait for ever: nothing breaks down."""
         await asyncio.get_running_loop().create_future()
 
 
@@ -103,7 +103,7 @@ class WallMachines:
         self._begun: Counter[tuple[What, int, int]] = Counter()
 
     def failing(self, site: int) -> float:
-        """Never."""
+        """Return inf: no server ever fails."""
         return math.inf
 
     def seconds(self, client: int, flops: float) -> float:
@@ -165,11 +165,11 @@ class WallMachines:
         """Whether it may be read is asked elsewhere."""
 
     def bring(self, models: Sequence[Model]) -> None:
-        """Whoever observes the run sees these."""
+        """Have the values of these models, for whoever observes the run."""
         self._hands.bring(models)
 
     def close(self) -> None:
-        """The run is over."""
+        """End the hands and close the journal, since the run is over."""
         self._hands.close()
         self._journal.close()
 

@@ -109,7 +109,7 @@ def _pretend(model: Model) -> bool:
 
 
 def _admit(model: Model) -> None:
-    """Take pretended values away."""
+    """Take the values away that a model and its parents only pretend to have."""
     if model.value is PLACEHOLDER:
         model.value = None
         for parent in model.parents:

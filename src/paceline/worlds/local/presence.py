@@ -49,7 +49,7 @@ class WallPresence:
         self._changed = None
 
     def away(self) -> list[int]:
-        """Who is not there."""
+        """Return the devices that are not there."""
         return sorted(self._since)
 
     def online(self, client: int) -> bool:

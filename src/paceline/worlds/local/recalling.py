@@ -63,7 +63,7 @@ class RecallingHands:
         return trained, gradient
 
     async def carry(self, act: Act, models: Sequence[Model]) -> Carried:
-        """What arrived then."""
+        """Return what arrived then, if the journal has this act; else have it carried."""
         entry = await self._recalled(act)
         if entry is None:
             return await self._hands.carry(act, models)
@@ -77,7 +77,7 @@ class RecallingHands:
         return Carried(arrived, entry.bytes, entry.kept)
 
     async def work(self, act: Act, model: Model) -> Model:
-        """Computed from what came."""
+        """Have a server compute from what arrived then, if the journal has this act."""
         entry = await self._recalled(act)
         if entry is None:
             return await self._hands.work(act, model)
@@ -92,7 +92,7 @@ class RecallingHands:
             self._hands.observer.look_again(models)
 
     def close(self) -> None:
-        """The run is over."""
+        """End the hands, since the run is over."""
         self._hands.close()
 
     async def _recalled(self, act: Act) -> Entry | None:

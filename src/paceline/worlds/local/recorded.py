@@ -37,15 +37,15 @@ class RecordedHands:
         return Carried(models, (await self._again(act)).bytes)
 
     async def work(self, act: Act, model: Model) -> Model:
-        """A promise."""
+        """Return the model as a promise, at the time at which the server had computed it."""
         await self._again(act)
         return model
 
     def bring(self, models: Sequence[Model]) -> None:
-        """Everything is here."""
+        """Do nothing: all models are here already."""
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: no process was started."""
 
     async def _again(self, act: Act) -> Entry:
         """Until this act ended then; one that had not when the run did never does."""

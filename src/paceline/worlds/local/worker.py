@@ -100,7 +100,7 @@ class Worker:
         }
 
     def answer(self, frame: Frame) -> Frame:
-        """Do what is asked."""
+        """Do what a frame asks of a device, and answer."""
         device = self._devices[frame.words["client"]]
         for handle in frame.words.get("forget", ()):
             device.forget(handle)
@@ -193,7 +193,7 @@ class Worker:
 
 
 def _own(shards: Shards, client: int) -> Shards:
-    """One client's rows alone."""
+    """Return one client's samples alone."""
     rows = torch.from_numpy(shards.rows(client))
     x, y = shards.x[rows], shards.y[rows]
     return Shards(x, y, np.arange(len(y)), np.array([0, len(y)]))

@@ -25,19 +25,19 @@ class Host(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The number of the process."""
         ...
 
     def poll(self) -> int | None:
-        """None while it runs."""
+        """Return the exit status, or None while the process runs."""
         ...
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
         ...
 
     def wait(self) -> int:
-        """Until it has ended."""
+        """Wait until the process has ended."""
         ...
 
 
@@ -69,7 +69,7 @@ class Process:
         self._thread = threading.Thread(target=self._live, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the process, and the thread that listens to it."""
         self._thread.start()
 
     def ask(self, words: dict[str, Any], blobs: Sequence[bytes], answered: Answered) -> None:
@@ -97,7 +97,7 @@ class Process:
             return
 
     def stop(self) -> None:
-        """End it."""
+        """End the process and stop listening."""
         self._stopping = True
         with self._lock:
             connection = self._connection
@@ -210,7 +210,7 @@ class Workers:
         return self.processes[client % len(self.processes)]
 
     def stop(self) -> None:
-        """End them all."""
+        """End all processes, since the run is over."""
         self._clock.expecting = False
         for process in self.processes:
             process.stop()

@@ -30,7 +30,7 @@ class Writer:
         return model.value
 
     def write(self, model: Model, codec: Codec | None, context: Model | None) -> bytes:
-        """A model as bytes."""
+        """Write a model as bytes, as its codec does."""
         if codec is not None and is_lossy(codec):
             return self._lossy(_made_by_codec(model), codec)
         given = () if context is None else (self.value(context),)
@@ -57,7 +57,7 @@ def is_lossy(codec: Codec | None) -> bool:
 
 
 def read(space: Space, data: bytes, codec: Codec | None, context: Tensor | None) -> Tensor:
-    """A model from bytes."""
+    """Read a model from bytes."""
     return (codec or DENSE).decode(space, data, *(() if context is None else (context,)))
 
 

@@ -51,7 +51,7 @@ class Crowd:
     # -- who is in it ------------------------------------------------------------------------------------------------
 
     def join(self, flows: Sequence[Flow]) -> None:
-        """More of them."""
+        """Let more flows join the crowd."""
         self.sweep()
         new: list[float] = []
         ports = [self._ports_of(flow, new) for flow in flows]
@@ -106,7 +106,7 @@ class Crowd:
         flow.crowd = None
 
     def sweep(self) -> None:
-        """Forget who was released."""
+        """Forget the flows that were released."""
         if self._gone:
             here = np.ones(len(self.flows), bool)
             here[self._gone] = False
@@ -156,7 +156,7 @@ class Crowd:
         return counts
 
     def _fair_rates(self) -> Floats:
-        """``fair_rates`` of them."""
+        """Compute what ``fair_rates`` would, for all flows of the crowd at once."""
         counts = self._counts()
         shared = counts > 1
         passing = shared[self._ports]

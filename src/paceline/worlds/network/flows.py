@@ -51,7 +51,7 @@ class Flows:
         # Whoever awaits it may be cancelled, and then nobody else knows that its ports are free.
         flow.done.add_done_callback(lambda done: self._abandoned(flow, done))
         if route.latency > 0:
-            self._plan(self._loop.time() + route.latency, flow)
+            self._schedule(self._loop.time() + route.latency, flow)
             self._set_alarm()
         else:
             self._open(flow)
@@ -73,7 +73,7 @@ class Flows:
     # -- begin and end ----------------------------------------------------------------------------------------
 
     def _open(self, flow: Flow) -> None:
-        """The first byte may flow."""
+        """Let a flow's first byte flow."""
         flow.since = self._loop.time()
         if flow.size > 0:
             for key in flow.route.ports:
@@ -114,7 +114,7 @@ class Flows:
         return found
 
     def _close(self, flow: Flow) -> None:
-        """It occupies nothing any more."""
+        """Let a flow occupy its ports no more."""
         flow.active = False
         if flow.cell is not None and flow.link is not None:
             flow.cell.devices[flow.link] -= 1
@@ -135,7 +135,7 @@ class Flows:
             flow.crowd.release(flow)
 
     def _stir(self, crowd: Crowd) -> None:
-        """It must be divided anew."""
+        """Have a crowd's byte rates divided anew."""
         if crowd.group is not None:
             crowd.group.alive, crowd.group = False, None
         self._divide_later((), crowd)
@@ -154,7 +154,7 @@ class Flows:
 
     # -- time -------------------------------------------------------------------------------------------------
 
-    def _plan(self, when: float, what: Flow | Group) -> None:
+    def _schedule(self, when: float, what: Flow | Group) -> None:
         self._serial += 1
         heapq.heappush(self._events, (when, self._serial, what))
 
@@ -256,7 +256,7 @@ class Flows:
 
     def _divide_crowd(self, crowd: Crowd, now: float) -> None:
         crowd.group = Group([], crowd)
-        self._plan(crowd.divide(now), crowd.group)
+        self._schedule(crowd.divide(now), crowd.group)
 
     def _divide(self, group: Group, now: float) -> None:
         """New rates for a group, and when to look at it again."""
@@ -275,7 +275,7 @@ class Flows:
                 again = min(again, flow.refresh(now))
         if others:
             again = min(again, self._fill(others, now))
-        self._plan(again, group)
+        self._schedule(again, group)
 
     def _fill(self, flows: list[Flow], now: float) -> float:
         capacities: dict[Place, float] = {}

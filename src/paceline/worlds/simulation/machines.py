@@ -140,7 +140,7 @@ class SimulatedMachines:
     async def carry(
         self, models: Sequence[Model], source: int, target: int, round: int, *, waits: bool
     ) -> Sequence[Model]:
-        """Over the links of both ends."""
+        """Move models over the links of both ends."""
         size = sum([model.nbytes for model in models])
         if self.at_once:
             self._transfers.pass_at_once(source, target, size, round)
@@ -172,7 +172,7 @@ class SimulatedMachines:
         """Whoever observes a simulation sees everything."""
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: no process was started."""
 
 
 class SimulatedFailures:
@@ -188,7 +188,7 @@ class SimulatedFailures:
         return not self._failures.none
 
     async def breakdown(self, *sites: int) -> None:
-        """Sleep until it has failed."""
+        """Sleep until a server, or the link between two, has failed."""
         failures = self._failures
         when = failures.server(*sites) if len(sites) == 1 else failures.link(*sites)
         if when > self._loop.time():
