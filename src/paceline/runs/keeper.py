@@ -26,7 +26,7 @@ from paceline.learn.register import Register
 from paceline.ledger.checkpoints import FOLDER, Checkpoint, Held, read_checkpoint, write_checkpoint
 from paceline.reading import plain_number
 from paceline.runs.driver import learn, wanted
-from paceline.runs.learned import FILE, LearnedFile, Stop, counted, make_stop, place_of, repeat_effects
+from paceline.runs.learned import FILE, LearnedFile, Stop, counted, make_stop, place_of, repeat_effects, require_fit
 from paceline.runs.plainly import Unkeepable
 from paceline.runs.run import Run
 from paceline.runs.stopping import Stopping
@@ -230,6 +230,7 @@ class Keeper:
                 f"the schedule takes another course than before: at stop {self._stop} it had to learn"
                 f" {len(stop.results)} things, and now {len(promises)}; something that decides it has changed since"
             )
+        require_fit(runs, promises, stop)
         pretend(models, promises, stop.results)
         return repeat_effects(runs, stop)
 

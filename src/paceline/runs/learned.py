@@ -18,7 +18,8 @@ from typing import Any, BinaryIO
 
 from paceline import errors
 from paceline.errors import DataError, PacelineError
-from paceline.learn.graph import Promise
+from paceline.learn.graph import Measure, Promise
+from paceline.learn.job import Score
 from paceline.reading import read_file
 from paceline.runs.plainly import from_plain, to_plain
 from paceline.runs.run import Run
@@ -173,6 +174,15 @@ def make_stop(
         counts=[_difference(one, other) for one, other in zip(now, before, strict=True)],
         failures=[None if one is None else (type(one).__name__, str(one)) for one in problems],
     )
+
+
+def require_fit(runs: Sequence[Run], promises: Sequence[Promise[Any]], stop: Stop) -> None:
+    """Refuse a stop that gives something else than is wanted there: somebody else has written it."""
+    scores = [result for promise, result in zip(promises, stop.results, strict=True) if isinstance(promise, Measure)]
+    if not all(result is None or isinstance(result, Score) for result in scores):
+        raise DataError("what was learned at a stop is no score, where one is wanted; it is damaged")
+    if not len(stop.counts) == len(stop.failures) == len(runs):
+        raise DataError(f"what was learned at a stop is not that of {len(runs)} runs; it is damaged")
 
 
 def repeat_effects(runs: Sequence[Run], stop: Stop) -> dict[object, PacelineError]:
