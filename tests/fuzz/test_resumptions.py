@@ -1,17 +1,20 @@
 """Directories of cut-off runs that were damaged, or that somebody else wrote: they go on, or say what is wrong."""
 
 import contextlib
+import hashlib
 import json
 import shutil
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
 
 from paceline.errors import PacelineError
 from paceline.runs.performing import read_resumption, resume
 from tests.contract.test_resume import cut_off, experiment, kept_files, perform
 from tests.fuzz.hostile import HARD, damaged, few
+from tests.ledger.test_checkpoints import signed_anew, within
 
 WORDS = ["clients=6", "rounds=6", "partition=iid", "fedavg.participants=3", "model=logistic", "flush=3", "every=1"]
 FILES = ("paceline.json", "settings.json", "metrics.jsonl", "summary.json", "checkpoints/learned.jsonl", "CHECKPOINT",
@@ -81,6 +84,50 @@ def test_other_values_in_the_manifest(cut, tmp_path):
             inside = inside[key]
         inside[path[-1]] = value
         (again / "paceline.json").write_text(json.dumps(changed))
+        with contextlib.suppress(PacelineError):
+            resume(read_resumption(again, accept=["all"]))
+
+    go()
+
+
+ODD = [None, True, -1, 10**30, 1e400, [], {}, [[[]]], "", "x", *HARD]
+
+
+def test_other_values_in_a_checkpoint_that_is_signed_anew(cut, tmp_path):
+    """Whoever writes a digest beside what they have changed is told what is wrong all the same."""
+    directory, whole = cut
+    with safe_open(file_of(directory, "CHECKPOINT"), framework="pt") as file:
+        places = list(paths(json.loads(file.metadata()["paceline"])))
+
+    @few
+    @given(st.sampled_from(places), st.sampled_from(ODD))
+    def go(path, value):
+        again = tmp_path / "again"
+        shutil.rmtree(again, ignore_errors=True)
+        shutil.copytree(directory, again)
+        signed_anew(file_of(again, "CHECKPOINT"), lambda header: within(header, *path, value=value))
+        goes_on_or_explains(again, whole)
+
+    go()
+
+
+def test_other_values_in_what_was_learned_that_is_signed_anew(cut, tmp_path):
+    directory, _ = cut
+    lines = (directory / "checkpoints" / "learned.jsonl").read_text().splitlines()
+    places = [(number, *path) for number, line in enumerate(lines[:3]) for path in paths(json.loads(line))]
+
+    @few
+    @given(st.sampled_from(places), st.sampled_from(ODD))
+    def go(path, value):
+        again = tmp_path / "again"
+        shutil.rmtree(again, ignore_errors=True)
+        shutil.copytree(directory, again)
+        number, *inside = path
+        changed = json.dumps(within(json.loads(lines[number]), *inside, value=value))
+        data = ("\n".join([*lines[:number], changed, *lines[number + 1 : 3]]) + "\n").encode()
+        (again / "checkpoints" / "learned.jsonl").write_bytes(data)
+        state = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        signed_anew(file_of(again, "CHECKPOINT"), lambda header: header | {"state": header["state"] | state})
         with contextlib.suppress(PacelineError):
             resume(read_resumption(again, accept=["all"]))
 

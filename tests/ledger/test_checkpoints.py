@@ -1,13 +1,17 @@
 """Checkpoints: the same bits back, few bytes, and never half of one."""
 
+import json
 import math
+import os
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import save_file
 
-from paceline.ledger.checkpoints import KEPT, Held, read_checkpoint, write_checkpoint
+from paceline.ledger.checkpoints import KEPT, Held, _digest, read_checkpoint, write_checkpoint
 from paceline.ledger.packing import pack, unpack
 
 
@@ -91,3 +95,55 @@ def test_a_draft_is_no_checkpoint(tmp_path):
     (tmp_path / "c" / "stop-000000001.part").write_bytes(b"half")
     assert read_checkpoint(tmp_path / "c") == (None, [])
     assert read_checkpoint(tmp_path / "none") == (None, [])
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path):
+    write_checkpoint(tmp_path / "c", 1, {}, values())
+    os.mkfifo(tmp_path / "c" / "stop-000000002.safetensors")
+    found, (problem,) = read_checkpoint(tmp_path / "c")
+    assert found is not None and found.stop == 1 and "is a pipe" in problem
+
+
+def signed_anew(path, change):
+    """Change a checkpoint's header as somebody would who knows how digests are made."""
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["paceline"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+    header = change(header)
+    save_file(tensors, path, {"paceline": json.dumps(header), "sha256": _digest(tensors, header)})
+
+
+def within(header, *path, value):
+    """The header with another value in one place."""
+    inside = header
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    return header
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("stop",), "x"),
+        (("stop",), None),
+        (("stop",), math.inf),
+        (("state",), 3),
+        (("index",), []),
+        (("index", "models"), [[[], 0, None]]),
+        (("index", "models", 0, 1), 99),
+        (("index", "models", 1, 2), [0, "nonsense"]),
+        (("index", "models", 1, 2), [10**30, "float32"]),
+        (("index", "tensors", 0, 0), "bits"),
+        (("index", "tensors", 0, 1), [7, 7]),
+        (("index", "tensors", 0, 1), [-1, -1]),
+        (("index", "tensors", 1, 1), [10**40]),
+        (("index", "tensors", 1, 2), "load"),
+        (("index", "tensors", 1, 3), []),
+    ],
+)
+def test_one_that_somebody_has_made_is_refused_in_words(tmp_path, path, value):
+    write_checkpoint(tmp_path / "c", 1, {}, values())
+    signed_anew(tmp_path / "c" / "stop-000000001.safetensors", lambda header: within(header, *path, value=value))
+    found, (problem,) = read_checkpoint(tmp_path / "c")
+    assert found is None and "is no whole checkpoint" in problem

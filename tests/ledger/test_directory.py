@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import SettingError
-from paceline.ledger.directory import PACKAGES, RunDirectory, clean, versions
+from paceline.ledger.directory import (
+    PACKAGES,
+    RunDirectory,
+    clean,
+    new_directory,
+    refuse_links,
+    refuse_taken,
+    versions,
+)
+from paceline.ledger.lock import Lock
 
 
 def strict(text):
@@ -117,3 +126,59 @@ def test_lists_are_cleaned_too():
 def test_settings_are_json_too(tmp_path):
     RunDirectory.create(tmp_path / "run", {"until": math.inf})
     assert strict((tmp_path / "run" / "settings.json").read_text())["until"] is None
+
+
+@pytest.mark.parametrize("name", ["settings.json", "paceline.json"])
+@pytest.mark.parametrize("depth", ["", "a", "a/b"])
+def test_a_directory_that_holds_a_run_is_refused_also_where_that_lies_deeper(tmp_path, name, depth):
+    (tmp_path / depth).mkdir(parents=True, exist_ok=True)
+    (tmp_path / depth / name).write_text("{}")
+    with pytest.raises(SettingError, match="already holds a run"):
+        refuse_taken(tmp_path)
+
+
+def test_a_directory_inside_of_a_run_is_refused(tmp_path):
+    RunDirectory.create(tmp_path / "run", {}).finish({})
+    with pytest.raises(SettingError, match=r"run/a/b lies inside .*run, which holds a run"):
+        refuse_taken(tmp_path / "run" / "a" / "b")
+
+
+def test_directories_that_overlap_are_refused_before_either_has_written(tmp_path):
+    (tmp_path / "out" / "inside").mkdir(parents=True)
+    with Lock(tmp_path / "out"), pytest.raises(SettingError, match="lies inside"):
+        refuse_taken(tmp_path / "out" / "inside")
+    with Lock(tmp_path / "out" / "inside"), pytest.raises(SettingError, match="in which a run begins just now"):
+        refuse_taken(tmp_path / "out")
+    refuse_taken(tmp_path / "out")
+
+
+def test_links_are_not_written_through(tmp_path):
+    (tmp_path / "elsewhere").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(SettingError, match="link is a symbolic link; name the directory itself"):
+        refuse_taken(tmp_path / "link")
+    (tmp_path / "out" / "spans").mkdir(parents=True)
+    (tmp_path / "out" / "data.csv").symlink_to(tmp_path / "elsewhere")
+    refuse_taken(tmp_path / "out")  # no run writes a file of that name
+    (tmp_path / "out" / "data.csv").unlink()
+    refuse_links(tmp_path / "out")
+    for name in ("metrics.jsonl", "summary.part", "checkpoints"):
+        (tmp_path / "out" / name).symlink_to(tmp_path / "elsewhere")
+        for refuse in (refuse_taken, refuse_links):
+            with pytest.raises(SettingError, match=f"{name} is a symbolic link"):
+                refuse(tmp_path / "out")
+        (tmp_path / "out" / name).unlink()
+    (tmp_path / "out" / "spans" / "part-1.part").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SettingError, match="is a symbolic link, which no run writes"):
+        refuse_links(tmp_path / "out")
+
+
+def test_who_is_refused_leaves_no_directories(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(SettingError), new_directory(tmp_path / "a" / "b" / "c"):
+        raise SettingError("no")
+    assert list((tmp_path / "a").iterdir()) == []
+    (tmp_path / "a" / "b").mkdir()
+    with pytest.raises(SettingError), new_directory(tmp_path / "a" / "b" / "c"):
+        raise SettingError("no")
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]

@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from paceline.errors import SettingError
-from paceline.ledger.lock import FILE, Holder, Lock, read_holder
+from paceline.ledger.lock import FILE, Holder, Lock, _one_at_a_time, read_holder, started
 
 
 def test_one_at_a_time(tmp_path):
@@ -54,3 +55,35 @@ def test_a_link_is_not_followed(tmp_path):
     with Lock(tmp_path):
         pass
     assert (tmp_path / "elsewhere").read_text() == "mine"
+
+
+def test_who_is_about_to_write_who_they_are_is_not_taken_for_dead(tmp_path):
+    """Between making the file and writing into it, it is empty: nobody else looks at it meanwhile."""
+    made, told = threading.Event(), json.dumps({"pid": os.getpid(), "started": started(os.getpid())})
+
+    def make_slowly():
+        with _one_at_a_time(tmp_path):
+            (tmp_path / FILE).touch()
+            made.set()
+            threading.Event().wait(0.1)
+            (tmp_path / FILE).write_text(told)
+
+    other = threading.Thread(target=make_slowly)
+    other.start()
+    made.wait()
+    with pytest.raises(SettingError, match="which still runs"):
+        Lock(tmp_path).__enter__()
+    other.join()
+    assert (tmp_path / FILE).read_text() == told
+
+
+def test_a_directory_that_somebody_holds_for_other_purposes_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("paceline.ledger.lock.TRIES", 2)
+    with _one_at_a_time(tmp_path), Lock(tmp_path):
+        assert read_holder(tmp_path).pid == os.getpid()
+
+
+def test_what_cannot_be_removed_is_named(tmp_path):
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(SettingError, match=f"{FILE} cannot be written"):
+        Lock(tmp_path).__enter__()

@@ -25,13 +25,23 @@ def test_a_run_is_read_with_its_settings_metrics_and_figures(write_run):
     assert run.figure("no", "such") is None
 
 
-@pytest.mark.parametrize("name", ["settings.json", "metrics.jsonl", "summary.json"])
-@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe"])
+@pytest.mark.parametrize("name", ["settings.json", "metrics.jsonl"])
+@pytest.mark.parametrize("content", [b"{\n", b"[1]\n", b"\xff\xfe"])
 def test_a_damaged_file_is_named(write_run, name, content):
     path = write_run()
     (path / name).write_bytes(content)
     with pytest.raises(DataError, match=name.replace(".", r"\.")):
         load_run(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", bytes(100)])
+def test_without_a_whole_summary_the_rest_is_read(write_run, content):
+    path = write_run()
+    (path / "summary.json").write_bytes(content)
+    run = load_run(path)
+    assert run.missing == ("its summary, of which there is only something damaged,",)
+    assert len(run.metrics["time"])
+    assert "something damaged, is missing" in unfinished(group_runs([run]))
 
 
 def test_without_settings_it_is_no_run(write_run):
@@ -62,7 +72,7 @@ def test_what_was_cut_off_says_what_is_missing(write_run):
     [
         ('{"round": 1, "accuracy": 0.5}', "needs a 'time'"),
         ('{"time": 1, "accuracy": "high"}', "no number"),
-        ('{"time": 1}\n{"time": ', "line 2"),
+        ('{"time": 1}\n{"time": \n', "line 2"),
     ],
 )
 def test_damaged_metrics_say_where(write_run, line, complaint):

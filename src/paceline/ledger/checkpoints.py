@@ -22,10 +22,18 @@ from torch import Tensor
 
 from paceline.errors import DataError
 from paceline.ledger.packing import Packed, pack, unpack
+from paceline.reading import require_file
 
 FOLDER = "checkpoints"
+LARGEST = 1 << 50
+"""Bytes of a checkpoint: as many as there are; what matters is that it is a file, and no pipe."""
 KEPT = 2
 """How many checkpoints stay on disk: the latest, and the one before it."""
+
+
+_DAMAGES = (OSError, SafetensorError, ValueError, KeyError, TypeError, IndexError, AttributeError, RuntimeError,
+            OverflowError)  # fmt: skip
+"""What comes of a file that is no checkpoint, or whose header and digest somebody has written to fit each other."""
 
 
 class Held(NamedTuple):
@@ -82,6 +90,7 @@ def read_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 
 def _read(path: Path) -> Checkpoint:
     try:
+        require_file(path, LARGEST)
         with safe_open(path, framework="pt") as file:
             words: dict[str, str] = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
@@ -94,8 +103,8 @@ def _read(path: Path) -> Checkpoint:
             number: Held(found[value], None if figure is None else _figure(tensors["figures"], *figure))
             for number, value, figure in header["index"]["models"]
         }
-        return Checkpoint(stop=int(header["stop"]), state=header["state"], values=values)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError, IndexError) as problem:
+        return Checkpoint(stop=int(header["stop"]), state=dict(header["state"]), values=values)
+    except _DAMAGES as problem:
         raise DataError(f"{path} is no whole checkpoint: {problem}") from None
 
 

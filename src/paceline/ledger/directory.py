@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
 from paceline.errors import DataError, SettingError
+from paceline.ledger import lock
 from paceline.reading import read_text
 
 LARGEST = 1 << 30
@@ -20,6 +23,8 @@ SETTINGS = "settings.json"
 SPANS = "spans"
 EXPERIMENT = "paceline.json"
 """What a whole comparison is, so that it can be gone on with."""
+_WRITTEN = (".json", ".jsonl", ".safetensors", ".html", ".part")
+"""How names of files end that a run writes."""
 _encode = json.JSONEncoder(allow_nan=False).encode
 PACKAGES = ("paceline", "torch", "numpy", "pyarrow", "scikit-learn")
 
@@ -30,20 +35,57 @@ def refuse_taken(path: Path) -> None:
         raise SettingError(f"--out {path} is a symbolic link; name the directory itself, or one that is new")
     if path.exists() and not path.is_dir():
         raise SettingError(f"--out {path} is a file; name a directory that is new")
-    if any(any(path.glob(mark)) for mark in (EXPERIMENT, f"*/{EXPERIMENT}", SETTINGS, f"*/{SETTINGS}")):
+    if any(any(path.glob(f"{depth}{mark}")) for mark in (EXPERIMENT, SETTINGS) for depth in ("", "*/", "*/*/")):
         raise SettingError(
             f"{path} already holds a run; choose another --out, or move it away. If that was interrupted, go on with"
             f" it: paceline resume {path}"
         )
     if above := next(filter(_holds_run, path.absolute().parents), None):
         raise SettingError(f"--out {path} lies inside {above}, which holds a run; choose one beside it")
+    if inside := next((one.parent for one in path.glob(f"*/{lock.FILE}") if _is_written(one.parent)), None):
+        raise SettingError(f"--out {path} holds {inside}, in which a run begins just now; choose one beside it")
+    for one in sorted(path.iterdir()) if path.exists() else ():
+        if one.is_symlink() and (one.name in (SPANS, "checkpoints") or one.suffix in _WRITTEN):
+            raise SettingError(
+                f"{one} is a symbolic link, and would be written through; remove it, or choose another --out"
+            )
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[None]:
+    """Have this directory, and those above it; whoever is refused in there leaves none that was not there before."""
+    made = [one for one in (path, *path.parents) if not one.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise SettingError(f"--out {path} cannot be made a directory: {problem.strerror}") from None
+    try:
+        yield
+    except SettingError:
+        with suppress(OSError):  # somebody has written there, or is quicker
+            for one in made:
+                one.rmdir()
+        raise
+
+
+def refuse_links(path: Path) -> None:
+    """The directory of a run that is to go on may hold no links: what is written there would be written elsewhere."""
+    for folder, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            if (found := Path(folder) / name).is_symlink():
+                raise SettingError(f"{found} is a symbolic link, which no run writes; remove it, then go on")
+
+
+def _is_written(path: Path) -> bool:
+    holder = lock.read_holder(path)
+    return holder is not None and holder.runs
 
 
 def _holds_run(path: Path) -> bool:
     """Whether a directory is that of a run, or of a comparison; other programs have a settings.json too."""
     others = ("summary.json", "metrics.jsonl")
     own = (path / SETTINGS).exists() and any((path / other).exists() for other in others)
-    return own or (path / EXPERIMENT).exists()
+    return own or (path / EXPERIMENT).exists() or _is_written(path)
 
 
 @dataclass(eq=False)

@@ -66,9 +66,9 @@ class Chronicle:
         """Keep an event that happened at this time."""
         self.events.append(Told(time, event))
 
-    def count(self, name: str, value: int) -> None:
-        """Count a value that came up once more, under the name of its distribution."""
+    def count(self, name: str, value: int, times: int = 1) -> None:
+        """Count a value that came up once more, or so often, under the name of its distribution."""
         counted = self.counts.get(name)
         if counted is None:
             counted = self.counts[name] = Counter()
-        counted[value] += 1
+        counted[value] += times

@@ -6,8 +6,12 @@ since numbers come again.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +21,8 @@ from paceline.reading import parse_object, read_text
 FILE = "running.lock"
 LARGEST = 4096
 """Bytes of such a file; one that is larger is not ours."""
+TRIES, PAUSE = 500, 0.01
+"""How often, and after how many seconds, one asks whether others are done with taking their locks."""
 
 
 @dataclass(frozen=True)
@@ -47,40 +53,52 @@ class Lock:
         self._path = directory / FILE
 
     def __enter__(self) -> Lock:
-        me = Holder(os.getpid(), started(os.getpid()))
-        while not self._make(me):
+        with _one_at_a_time(self._directory):
             holder = read_holder(self._directory)
             if holder is not None and holder.runs:
-                raise SettingError(
-                    f"{self._directory} is being written by process {holder.pid}, which still runs; wait for it,"
-                    " stop it, or choose another --out"
-                )
-            self._remove_stale(holder)
+                raise self._taken(f"is being written by process {holder.pid}, which still runs")
+            try:
+                self._path.unlink(missing_ok=True)  # the file of a process that died
+                self._make(Holder(os.getpid(), started(os.getpid())))
+            except FileExistsError:  # where nobody can be kept out, somebody may be quicker
+                raise self._taken("is being written by another process, which has just begun") from None
+            except OSError as problem:
+                raise SettingError(f"{self._path} cannot be written: {problem.strerror}") from None
         return self
 
     def __exit__(self, *_: object) -> None:
         self._path.unlink(missing_ok=True)
 
-    def _make(self, holder: Holder) -> bool:
-        try:
-            file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o644)
-        except FileExistsError:
-            return False
+    def _make(self, holder: Holder) -> None:
+        file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o644)
         with os.fdopen(file, "w", encoding="utf-8") as words:
             json.dump({"pid": holder.pid, "started": holder.started}, words)
-        return True
 
-    def _remove_stale(self, stale: Holder | None) -> None:
-        """Take the dead process's file away; of several who try, the rename lets one."""
-        mine = self._path.with_suffix(f".{os.getpid()}")
-        try:
-            self._path.rename(mine)
-        except FileNotFoundError:
-            return
-        if _read(mine) != stale:  # somebody was quicker and has made it anew: it is theirs
-            mine.rename(self._path)
-            return
-        mine.unlink()
+    def _taken(self, why: str) -> SettingError:
+        return SettingError(f"{self._directory} {why}; wait for it, stop it, or choose another --out")
+
+
+@contextmanager
+def _one_at_a_time(directory: Path) -> Iterator[None]:
+    """Nobody else takes a lock here meanwhile: between looking at a dead process's file and making one's own, or
+    between making it and writing into it, another could take it for nobody's.
+
+    The system forgets who waits here when they die. Where it cannot do that (some network drives), or somebody holds
+    the directory for a purpose of their own, we go on without.
+    """
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        for _ in range(TRIES):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(PAUSE)
+            except OSError:
+                break
+        yield
+    finally:
+        os.close(handle)
 
 
 def read_holder(directory: Path) -> Holder | None:

@@ -9,8 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paceline.errors import DataError
-
 Form = Literal["dense", "bits", "sparse"]
 LOOKED_AT = 4096
 """Entries of a tensor that are looked at before all of them are."""
@@ -50,7 +48,7 @@ def unpack(packed: Packed) -> Tensor:
     dtype = getattr(torch, packed.dtype, None)
     size = int(np.prod(packed.shape))
     if dtype not in _WHOLE or packed.parts[0].numel() != -(-size // 8):
-        raise DataError(f"a packed tensor does not fit its shape {packed.shape} and type {packed.dtype}")
+        raise ValueError(f"a packed tensor does not fit its shape {packed.shape} and type {packed.dtype}")
     there = _from_bits(packed.parts[0], size)
     flat = torch.zeros(size, dtype=dtype)
     if packed.form == "bits":

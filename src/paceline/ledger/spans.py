@@ -237,7 +237,7 @@ class Ledger:
         folder.mkdir(exist_ok=True)
         path = folder / f"part-{self.booked - len(table):012d}.parquet"
         draft = path.with_suffix(".part")
-        pq.write_table(table, draft, compression="zstd")
+        pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
         draft.replace(path)
 
     def _count_traffic(self, site: NDArray[np.int64], size: NDArray[np.float64]) -> None:
@@ -270,13 +270,19 @@ def count_rows(folder: Path) -> int:
     for draft in folder.glob("*.part"):
         draft.unlink()
     for path in sorted(folder.glob(PARTS)):
-        try:
-            fits = path.name == f"part-{rows:012d}.parquet"
-            found = pq.read_table(path).num_rows if fits else 0  # all of it: what cannot be read is made again
-        except (pa.ArrowException, OSError):
-            fits = False
-        if fits:
+        found = _rows_in(path) if path.name == f"part-{rows:012d}.parquet" else 0
+        if found:
             rows += found
         else:
             path.unlink()
     return rows
+
+
+def _rows_in(path: Path) -> int:
+    """How many rows a file has; 0 if it is not as it was written, which its checksums tell."""
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError):  # ValueError: names of columns that are no text
+        return 0
+    return int(table.num_rows) if table.schema.equals(SCHEMA) else 0

@@ -149,6 +149,14 @@ class _Kept:
 
 
 def _timelines(groups: Sequence[Group], window: tuple[float, float] | None) -> list[str]:
+    """Who did what when; where spans are damaged the page says so, and has all the rest."""
+    try:
+        return _drawn(groups, window)
+    except DataError as problem:
+        return [words("h2", "Who waits for whom"), words("p", f"Spans cannot be shown: {problem}.", class_="note")]
+
+
+def _drawn(groups: Sequence[Group], window: tuple[float, float] | None) -> list[str]:
     kept = [found for group in groups if (found := _kept(group)) is not None]
     if not kept:
         return [words("h2", "Who waits for whom"), words("p", "These runs kept no spans.", class_="note")]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import DataError
-from paceline.reading import MIB, parse_object, read_text, shown
+from paceline.reading import MIB, parse_object, read_text, require_file, shown
 
 Column = NDArray[np.float64]
 
@@ -123,9 +123,7 @@ def load_run(path: Path) -> Run:
             f"{path / 'settings.json'} must name an algorithm and a whole seed; got {shown(algorithm)}, {shown(seed)}"
         )
     missing: list[str] = []
-    summary = _read_object(path / "summary.json") if (path / "summary.json").exists() else {}
-    if not summary:
-        missing.append("its summary")
+    summary = _read_summary(path / "summary.json", missing)
     metrics = _read_metrics(path / "metrics.jsonl", missing, ended=summary.get("status") == "done")
     return Run(
         path=path,
@@ -205,12 +203,25 @@ def _read_object(path: Path) -> dict[str, Any]:
     return parse_object(_read_text(path), str(path))
 
 
+def _read_summary(path: Path, missing: list[str]) -> dict[str, Any]:
+    """How it stands with a run; of one that was lost with its machine there may be none, or half of one."""
+    if not path.exists():
+        missing.append("its summary")
+        return {}
+    require_file(path, LARGEST)
+    try:
+        return _read_object(path)
+    except DataError:
+        missing.append("its summary, of which there is only something damaged,")
+        return {}
+
+
 def _read_metrics(path: Path, missing: list[str], *, ended: bool) -> dict[str, Column]:
     text = _read_text(path) if path.exists() else ""
     if not path.exists():
         missing.append("its metrics")
     whole = text[: text.rfind("\n") + 1]
-    if not ended and whole != text:  # whoever wrote it was cut off in the middle
+    if whole != text and not (ended and _is_whole_line(text[len(whole) :])):  # cut off in the middle
         missing.append("the rest of its last line of metrics")
         text = whole
     rows = [
@@ -225,6 +236,11 @@ def _read_metrics(path: Path, missing: list[str], *, ended: bool) -> dict[str, C
     if np.isnan(columns["time"]).any():
         raise DataError(f"{path}: every line needs a 'time'")
     return columns
+
+
+def _is_whole_line(text: str) -> bool:
+    """Whether it is all there, but for the end of the line that an editor may have taken away."""
+    return text.rstrip().endswith("}")
 
 
 def _value(text: str) -> int:

@@ -26,7 +26,7 @@ from paceline.learn.register import Register
 from paceline.ledger.checkpoints import FOLDER, Checkpoint, Held, read_checkpoint, write_checkpoint
 from paceline.reading import plain_number
 from paceline.runs.driver import learn, wanted
-from paceline.runs.learned import FILE, LearnedFile, Stop, counted, make_stop, place_of, repeat_effects
+from paceline.runs.learned import FILE, LearnedFile, Stop, counted, make_stop, place_of, repeat_effects, require_fit
 from paceline.runs.plainly import Unkeepable
 from paceline.runs.run import Run
 from paceline.runs.stopping import Stopping
@@ -88,6 +88,30 @@ class Kept:
         """A line for the log."""
         many = "" if self.checkpoints == 1 else "s"
         return f"kept {self.checkpoints} checkpoint{many}, {self.largest / 1e6:.3g} MB at most, {self.seconds:.2g} s"
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a checkpoint says besides values: how far the file of stops had come, and what had been done."""
+
+    bytes: int
+    sha256: str
+    seconds: list[float]
+    """Of every run, in real time."""
+    statistics: Statistics
+
+    @classmethod
+    def read(cls, state: Mapping[str, Any], runs: int) -> Before:
+        """From the checkpoint of so many runs; ``DataError`` if it is none."""
+        try:
+            seconds = [float(one) for one in state["seconds"]]
+            done = Statistics(**{name: int(number) for name, number in state["statistics"].items()})
+            found = cls(int(state["bytes"]), str(state["sha256"]), seconds, done)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+            raise DataError(f"the checkpoint says nothing that can be gone on with: {problem!r}") from None
+        if len(seconds) != runs or not all(0 <= one < math.inf for one in seconds):
+            raise DataError(f"the checkpoint is not one of {runs} runs")
+        return found
 
 
 class Keeper:
@@ -206,6 +230,7 @@ class Keeper:
                 f"the schedule takes another course than before: at stop {self._stop} it had to learn"
                 f" {len(stop.results)} things, and now {len(promises)}; something that decides it has changed since"
             )
+        require_fit(runs, promises, stop)
         pretend(models, promises, stop.results)
         return repeat_effects(runs, stop)
 
@@ -221,26 +246,22 @@ class Keeper:
         if checkpoint is None:
             self._learned.path.unlink(missing_ok=True)
             return
-        state = checkpoint.state
         try:
-            self._stops = self._learned.reopen(int(state["bytes"]), str(state["sha256"]))
+            before = Before.read(checkpoint.state, len(self._runs))
+            self._stops = self._learned.reopen(before.bytes, before.sha256)
         except DataError as problem:
             self.kept.said.append(f"{problem}; so it began again")
             self.forget()
             self._learned = LearnedFile(self._folder / FILE)
             return
         self._from = checkpoint
-        for run, seconds in zip(self._runs, state["seconds"], strict=True):
-            run.recorder.seconds = float(seconds)
-        self._executor.statistics = Statistics(**state["statistics"])
+        for run, seconds in zip(self._runs, before.seconds, strict=True):
+            run.recorder.seconds = seconds
+        self._executor.statistics = before.statistics
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "bytes": self._learned.bytes,
-            "sha256": self._learned.sha256,
-            "seconds": [run.summary()["seconds"] for run in self._runs],
-            "statistics": asdict(self._executor.statistics),
-        }
+        seconds = [run.summary()["seconds"] for run in self._runs]
+        return asdict(Before(self._learned.bytes, self._learned.sha256, seconds, self._executor.statistics))
 
     def _give_back(self, checkpoint: Checkpoint) -> None:
         held = {number: model for number, model, _ in self._held()}
@@ -249,6 +270,10 @@ class Keeper:
                 f"the replay holds {len(held)} models at stop {checkpoint.stop}, and the checkpoint"
                 f" {len(checkpoint.values)}: something that decides the schedule has changed since"
             )
+        for number, (value, _) in checkpoint.values.items():
+            space = held[number].space
+            if value.shape != (space.size,) or value.dtype != space.dtype:
+                raise DataError(f"the checkpoint's model {number} is none of {space.name}: {_described(value)}")
         device = self._executor.trainer.device
         moved = {id(value): value.to(device) for value, _ in checkpoint.values.values()}  # what is shared, once
         for number, (value, figure) in checkpoint.values.items():
@@ -269,6 +294,10 @@ def _finite(text: str) -> float:
     if not 0 <= found < math.inf:
         raise ValueError(f"{text[:80]!r} is no number of seconds")
     return found
+
+
+def _described(value: Tensor) -> str:
+    return f"{tuple(value.shape)} of {value.dtype}"
 
 
 def _times(times: Sequence[float]) -> str:

@@ -18,12 +18,18 @@ from typing import Any, BinaryIO
 
 from paceline import errors
 from paceline.errors import DataError, PacelineError
-from paceline.learn.graph import Promise
+from paceline.learn.graph import Measure, Promise
+from paceline.learn.job import Score
+from paceline.reading import read_file
 from paceline.runs.plainly import from_plain, to_plain
 from paceline.runs.run import Run
 
 FILE = "learned.jsonl"
+LARGEST = 1 << 40
+"""Bytes of it: as many as there are; what matters is that it is a file, and no pipe."""
 Counts = dict[str, dict[int, int]]
+_DAMAGES = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
+"""What comes of a line that is no stop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +62,16 @@ class Stop:
         try:
             words = json.loads(line)
             return cls(
-                made=words["made"],
-                times=words["times"],
+                made=int(words["made"]),
+                times=[float(time) for time in words["times"]],
                 results=[from_plain(result) for result in words["results"]],
-                counts=[{name: dict(map(tuple, one)) for name, one in counts.items()} for counts in words["counts"]],
-                failures=[None if one is None else (one[0], one[1]) for one in words["failures"]],
+                counts=[
+                    {name: {int(value): int(times) for value, times in one} for name, one in counts.items()}
+                    for counts in words["counts"]
+                ],
+                failures=[None if one is None else (str(one[0]), str(one[1])) for one in words["failures"]],
             )
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as problem:
+        except _DAMAGES as problem:
             raise DataError(f"what was learned at a stop cannot be read ({problem}): {line[:80]!r}") from None
 
     def place(self) -> tuple[int, list[float]]:
@@ -108,27 +117,34 @@ class LearnedFile:
 
     def reopen(self, size: int, sha256: str) -> list[Stop]:
         """The stops of the first so many bytes, which must be what they were; the rest is cut off."""
-        try:
-            with self.path.open("rb") as file:
-                data = file.read(size)
-        except OSError as problem:
-            raise DataError(f"{self.path} cannot be read: {problem.strerror}") from None
+        data = self._content()[: max(size, 0)]
         self._digest = hashlib.sha256(data)
         if self.sha256 != sha256:
             raise DataError(f"{self.path} is damaged: it is not what it was when the checkpoint was written")
         os.truncate(self.path, size)
         self.bytes = size
-        return [Stop.read(line) for line in data.decode().splitlines()]
+        return _stops(data)
 
     def reopen_all(self) -> list[Stop]:
         """All stops that were written to their ends; what follows is cut off."""
-        data = self.path.read_bytes() if self.path.exists() else b""
+        data = self._content() if self.path.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             os.truncate(self.path, len(whole))
         self._digest = hashlib.sha256(whole)
         self.bytes = len(whole)
-        return [Stop.read(line) for line in whole.decode().splitlines()]
+        return _stops(whole)
+
+    def _content(self) -> bytes:
+        try:
+            return read_file(self.path, LARGEST)
+        except FileNotFoundError:
+            raise DataError(f"{self.path} is not there") from None
+
+
+def _stops(data: bytes) -> list[Stop]:
+    """One a line, as they were written: in ASCII."""
+    return [Stop.read(line.decode("ascii", "replace")) for line in data.splitlines()]
 
 
 def place_of(runs: Sequence[Run], made: int) -> tuple[int, list[float]]:
@@ -160,13 +176,21 @@ def make_stop(
     )
 
 
+def require_fit(runs: Sequence[Run], promises: Sequence[Promise[Any]], stop: Stop) -> None:
+    """Refuse a stop that gives something else than is wanted there: somebody else has written it."""
+    scores = [result for promise, result in zip(promises, stop.results, strict=True) if isinstance(promise, Measure)]
+    if not all(result is None or isinstance(result, Score) for result in scores):
+        raise DataError("what was learned at a stop is no score, where one is wanted; it is damaged")
+    if not len(stop.counts) == len(stop.failures) == len(runs):
+        raise DataError(f"what was learned at a stop is not that of {len(runs)} runs; it is damaged")
+
+
 def repeat_effects(runs: Sequence[Run], stop: Stop) -> dict[object, PacelineError]:
     """Count again what learning counted then; returns the runs that it ended."""
     for run, counts in zip(runs, stop.counts, strict=True):
         for name, values in counts.items():
             for value, times in values.items():
-                for _ in range(times):
-                    run.world.chronicle.count(name, value)
+                run.world.chronicle.count(name, value, times)
     return {
         run.learner: _error(*failure) for run, failure in zip(runs, stop.failures, strict=True) if failure is not None
     }

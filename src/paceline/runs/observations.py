@@ -15,7 +15,7 @@ from paceline.learn.executor import Executor
 from paceline.ledger.checkpoints import FOLDER
 from paceline.runs.driver import learn
 from paceline.runs.keeper import Keeping, Kept
-from paceline.runs.learned import FILE, LearnedFile, Stop, counted, make_stop, place_of, repeat_effects
+from paceline.runs.learned import FILE, LearnedFile, Stop, counted, make_stop, place_of, repeat_effects, require_fit
 from paceline.runs.plainly import Unkeepable
 from paceline.runs.run import Run
 from paceline.worlds.local.arrivals import Arrivals
@@ -101,6 +101,7 @@ class Observations:
                 f"the run takes another course than before: at stop {self._stop} it was t={stop.times[0]:g} s,"
                 f" and now it is {runs[0].world.now():g} s; something that decides it has changed since"
             )
+        require_fit(runs, promises, stop)
         for promise, result in zip(promises, stop.results, strict=True):
             promise.settle(result)
         return repeat_effects(runs, stop)

@@ -13,7 +13,7 @@ from paceline.errors import SettingError
 from paceline.learn.executor import Executor, Statistics
 from paceline.learn.graph import Model
 from paceline.learn.register import Register, registering
-from paceline.ledger.directory import refuse_taken
+from paceline.ledger.directory import new_directory, refuse_links, refuse_taken
 from paceline.ledger.lock import Lock
 from paceline.runs.driver import drive, make_executor, make_ready
 from paceline.runs.experiment import Experiment
@@ -131,13 +131,9 @@ def _perform_kept(
         same = resumption.manifest.same | now
     manifest.same = same
     # Everything is checked: only now are directories made.
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise SettingError(f"--out {out} cannot be made a directory: {problem.strerror}") from None
-    with Lock(out), Stopping(patience=patience) as stopping:
-        if not again:
-            refuse_taken(out)  # once more: another process may have come and gone since
+    with new_directory(out), Lock(out), Stopping(patience=patience) as stopping:
+        # Once more, now that nobody else writes here: another process may have come and gone since.
+        refuse_links(out) if again else refuse_taken(out)
         manifest.write(out)
 
         def note_data() -> None:

@@ -54,9 +54,11 @@ def from_plain(words: Any) -> Any:
     try:
         match kind:
             case "score":
-                return Score(*given)  # type: ignore[misc]
+                accuracy, loss, samples = given  # type: ignore[misc]
+                return Score(float(accuracy), float(loss), int(samples))
             case "spread":
-                return Spread(*map(tuple, given))  # type: ignore[arg-type]
+                variance, distance = given  # type: ignore[misc]
+                return Spread(tuple(map(float, variance)), tuple(map(float, distance)))
             case "tuple":
                 return tuple(from_plain(one) for one in given)  # type: ignore[union-attr]
             case "list":
@@ -68,7 +70,7 @@ def from_plain(words: Any) -> Any:
             case "array":
                 array = _read_array(given)
                 return array[()] if words["scalar"] else array
-    except (TypeError, ValueError, KeyError, RuntimeError) as problem:
+    except (TypeError, ValueError, KeyError, OverflowError, RuntimeError) as problem:
         raise DataError(f"a result that was kept cannot be read ({problem}): {str(words)[:80]}") from None
     raise DataError(f"a result that was kept is of an unknown kind: {str(words)[:80]}")
 
