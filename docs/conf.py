@@ -1,4 +1,4 @@
-"""How Sphinx makes the site: `make docs`. The pages are the Markdown files as they are; the menu is navigation.toml."""
+"""How Sphinx makes the site (`make docs`): of the Markdown files as they are, with the menu of navigation.toml."""
 
 from __future__ import annotations
 

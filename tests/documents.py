@@ -82,7 +82,7 @@ def follow(page: Path, directory: Path, marks: tuple[str, ...] = (), path: Mappi
     for block in blocks(page):
         if block.word == "file":
             (directory / block.said).write_text(block.text)
-        elif block.language == "console" and (block.word is None or block.word == "run" and block.said in marks):
+        elif block.language == "console" and (block.word is None or (block.word == "run" and block.said in marks)):
             for command, shown in block.commands():
                 _run(command, shown, directory, environment)
                 done += 1

@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/concepts.md from real schedules: ``python docs/images/draw.py``. A test compares them."""
+"""Draws the pictures of docs/concepts.md from real schedules (``python docs/images/draw.py``); a test compares them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ STYLE = """
           --train: #6ea8e5; --send: #4fc3b3; --receive: #2f7d73; --wait: #4a3017; --hatch: #f5a35c; --on: #10151a; } }
   text { font: 13px system-ui, sans-serif; fill: var(--ink); }
   .soft { fill: var(--soft); font-size: 12px; } .bold { font-weight: 600; } .on { fill: var(--on); font-size: 12px; }
-  .page { fill: var(--page); } .line { stroke: var(--line); } .arrow { stroke: var(--hatch); fill: none; }
+  .page { fill: var(--page); } .line { stroke: var(--line); }
   .train { fill: var(--train); } .send { fill: var(--send); } .receive { fill: var(--receive); }
-  .wait { fill: url(#hatch); stroke: var(--hatch); stroke-width: 1; } .round { stroke: var(--ink); stroke-width: 1.2; }
+  .wait { fill: url(#hatch); stroke: var(--hatch); stroke-width: 1; }
+  .round { stroke: var(--ink); stroke-width: 1.2; }
 """
 HATCH = (
     '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
@@ -50,7 +51,9 @@ class Sheet:
 
     def text(self, x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> None:
         """Write some words."""
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>')
+        self.parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
+        )
 
     def bar(self, y: float, start: float, end: float, kind: str, words: str = "") -> None:
         """Draw one span."""
@@ -149,7 +152,10 @@ def _trained(found: Schedule) -> Iterator[tuple[int, float]]:
 def schedules() -> Sheet:
     """Three schedules on the same six devices: who waits differs."""
     found = {
-        "FedAvg": ("all train, all wait for the slowest", paceline.PSFL(width=6, length=1, sampler="uniform", rounds=3)),
+        "FedAvg": (
+            "all train, all wait for the slowest",
+            paceline.PSFL(width=6, length=1, sampler="uniform", rounds=3),
+        ),
         "PSFL": ("two sequences of three clients, then a mean", paceline.PSFL(width=2, length=3, rounds=2)),
         "FedBuff": ("nobody waits; every third arrival makes a new model", paceline.FedBuff(concurrency=6, buffer=3)),
     }
