@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/concepts.md from real schedules (``python docs/images/draw.py``); a test compares them."""
+"""Draws the pictures of docs/concepts.md from real schedules: ``python docs/images/draw.py``; a test compares."""
 
 from __future__ import annotations
 
