@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from pygments.lexers.special import TextLexer
+
 ROOT = Path(__file__).resolve().parents[1]
 PARTS: list[dict[str, Any]] = tomllib.loads((ROOT / "docs/navigation.toml").read_text())["part"]
 
@@ -48,3 +50,4 @@ def add_menu(_app: object, page: str, source: list[str]) -> None:
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", add_menu)
+    app.add_lexer("csv", TextLexer)
