@@ -16,6 +16,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from unittest.mock import patch
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -66,10 +68,11 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 
 def run_python(found: list[Block]) -> None:
     """Run blocks in one name space, in the current directory; an error names the page's line."""
-    names: dict[str, object] = {"__name__": "page"}
-    for block in found:
-        text = "\n" * (block.line - 1) + block.text
-        exec(compile(text, str(block.page), "exec"), names)
+    module = ModuleType("page")
+    with patch.dict(sys.modules, page=module):  # dataclasses look it up; like a script, it has no spec
+        for block in found:
+            text = "\n" * (block.line - 1) + block.text
+            exec(compile(text, str(block.page), "exec"), vars(module))
 
 
 def follow(page: Path, directory: Path, marks: tuple[str, ...] = (), path: Mapping[str, str] | None = None) -> int:
