@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from unittest.mock import patch
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -68,11 +67,13 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 
 def run_python(found: list[Block]) -> None:
     """Run blocks in one name space, in the current directory; an error names the page's line."""
-    module = ModuleType("page")
-    with patch.dict(sys.modules, page=module):  # dataclasses look it up; like a script, it has no spec
+    module = sys.modules["page"] = ModuleType("page")  # dataclasses look it up; like a script, it has no spec
+    try:
         for block in found:
             text = "\n" * (block.line - 1) + block.text
             exec(compile(text, str(block.page), "exec"), vars(module))
+    finally:
+        del sys.modules["page"]
 
 
 def follow(page: Path, directory: Path, marks: tuple[str, ...] = (), path: Mapping[str, str] | None = None) -> int:
@@ -99,7 +100,7 @@ def programs() -> dict[str, str]:
 
 def _run(command: str, shown: list[str], directory: Path, environment: dict[str, str]) -> None:
     ended = subprocess.run(
-        command, shell=True, cwd=directory, env=environment, capture_output=True, text=True, timeout=240, check=False
+        command, shell=True, cwd=directory, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     printed = ended.stdout + ended.stderr
     assert ended.returncode == 0, f"{command}\n{printed}"

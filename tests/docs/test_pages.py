@@ -39,12 +39,14 @@ def test_few_blocks_are_not_run_and_each_says_why():
     assert all(len(block.said) > 10 for block in left)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", FOLLOWED, ids=by_name)
 def test_commands_of_a_page_do_what_it_shows(page, tmp_path):
     assert follow(page, tmp_path) or not blocks(page, "console")
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", FOLLOWED, ids=by_name)
 def test_all_commands_of_a_page_do_what_it_shows(page, tmp_path):
     follow(page, tmp_path, marks=("slow",))
