@@ -37,9 +37,9 @@ class Block:
     """Of its text's first line."""
     language: str
     text: str
-    word: str | None
+    word: str | None = None
     """What the comment above it says: file, not run, run."""
-    said: str
+    said: str = ""
 
     def commands(self) -> Iterator[tuple[str, list[str]]]:
         """The commands after ``$`` in it, and what it shows each of them to print."""

@@ -1,6 +1,7 @@
 """What is generated is up to date: the reference, and the pictures."""
 
 import importlib.util
+import sys
 
 import pytest
 
@@ -9,7 +10,7 @@ from tests.documents import ROOT
 
 def loaded(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)  # dataclasses look it up
     spec.loader.exec_module(module)
     return module
 
