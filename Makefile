@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-federation test-slow test-data check bench bench-dry bench-together bench-peers lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-slow test-data check bench bench-dry bench-together bench-peers lock sbom audit clean
 
 setup: $(READY)
 
@@ -20,6 +20,12 @@ $(READY): pyproject.toml requirements.lock
 demo: $(READY)
 	rm -rf demo
 	$(BIN)/paceline compare fedavg sfl psfl fedbuff --until accuracy=0.9 --seeds 5 --out demo
+
+# The documentation as a site in build/site; a warning, a link that leads nowhere or something from elsewhere is an error.
+docs: $(READY)
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs 2 --builder html --conf-dir docs . build/site
+	$(BIN)/python docs/check_site.py build/site
+	@echo build/site/index.html
 
 test: $(READY)
 	$(BIN)/pytest

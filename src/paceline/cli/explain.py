@@ -15,7 +15,7 @@ from paceline.forms import FORMS
 def meanings(settings: Any, prefix: str = "") -> dict[str, str]:
     """Dotted names to what the source says of them, of a settings dataclass and those in it."""
     found: dict[str, str] = {}
-    words = _said(type(settings))
+    words = said_of_fields(type(settings))
     for each in dataclasses.fields(settings):
         value, name = getattr(settings, each.name), f"{prefix}{each.name}"
         if each.name in words:
@@ -26,7 +26,7 @@ def meanings(settings: Any, prefix: str = "") -> dict[str, str]:
     return found
 
 
-def _said(kind: type) -> dict[str, str]:
+def said_of_fields(kind: type) -> dict[str, str]:
     """A class's fields to the strings that follow them; a subclass speaks last."""
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__):

@@ -115,21 +115,24 @@ def summaries_json(outcome: Outcome) -> str:
 
 def print_settings(settings: Settings, *, explain: bool = False) -> None:
     """One ``name = value`` a line, as --set takes them; what it means above it, if that is asked for."""
+    values, said = explained(settings)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(f"# {settings.name}")
+    for key, value in values.items():
+        if explain and key in said:
+            console.print("\n# " + said[key].replace("\n", "\n# "))
+        console.print(f"{key} = {value}")
+
+
+def explained(settings: Settings) -> tuple[dict[str, str], dict[str, str]]:
+    """All settings by their names as --set takes them: their values, and what those mean that the source explains."""
     tree = describe(settings)
     name, options = tree.pop("algorithm"), tree.pop("options")
     local = options.pop("local", {})
     values = {**_flat(tree), **_flat(options, f"{name}."), **_flat(local, "local.")}
-    said: dict[str, str] = {}
-    if explain:
-        own = meanings(settings.algorithm)
-        said = meanings(replace(settings, algorithm=None)) | {f"{name}.{key}": text for key, text in own.items()}
-        said |= {key: text for key, text in own.items() if key.startswith("local.")}
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(f"# {name}")
-    for key, value in values.items():
-        if key in said:
-            console.print("\n# " + said[key].replace("\n", "\n# "))
-        console.print(f"{key} = {value}")
+    own = meanings(settings.algorithm)
+    said = meanings(replace(settings, algorithm=None)) | {f"{name}.{key}": text for key, text in own.items()}
+    return values, said | {key: text for key, text in own.items() if key.startswith("local.")}
 
 
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, str]:

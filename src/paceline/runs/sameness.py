@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,10 +97,19 @@ def _named_by(text: str) -> Same:
     for part in text.split("+"):
         if is_reference(reference := part.partition("@")[0]):
             place = reference.partition(":")[0]
-            source = importlib.util.find_spec(place)
-            if source is not None and source.origin is not None and Path(source.origin).is_file():
-                found[f"code {place}"] = _file_digest(Path(source.origin))
+            source = _source_of(place)
+            if source is not None and source.is_file():
+                found[f"code {place}"] = _file_digest(source)
     return found
+
+
+def _source_of(place: str) -> Path | None:
+    """The file of a module, if it has one: what was typed into a notebook has none, and a script has no spec."""
+    loaded = sys.modules.get(place)
+    if loaded is not None:
+        return Path(loaded.__file__) if getattr(loaded, "__file__", None) else None
+    spec = importlib.util.find_spec(place)
+    return Path(spec.origin) if spec is not None and spec.origin is not None else None
 
 
 def _file_digest(path: Path) -> str:
