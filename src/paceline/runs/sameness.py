@@ -107,7 +107,8 @@ def _source_of(place: str) -> Path | None:
     """The file of a module, if it has one: what was typed into a notebook has none, and a script has no spec."""
     loaded = sys.modules.get(place)
     if loaded is not None:
-        return Path(loaded.__file__) if getattr(loaded, "__file__", None) else None
+        file = getattr(loaded, "__file__", None)
+        return Path(file) if file else None
     spec = importlib.util.find_spec(place)
     return Path(spec.origin) if spec is not None and spec.origin is not None else None
 
