@@ -10,8 +10,8 @@ from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
 
 
-def test_half_of_the_weights_move_at_first_and_nobody_waits(monkeypatch):
-    """alpha_0 = 0.5 as in DisPFL's script (docs/papers/dadpfl.md#reference-code), not 0.3; N = 0; sparsity stays."""
+def test_the_share_of_moved_weights_falls_by_a_cosine_and_nobody_waits(monkeypatch):
+    """alpha_0 = 0.5 as in DisPFL's script (docs/papers/dadpfl.md#reference-code), not 0.3; rounds count from 1."""
     shares, cosine = [], dadpfl.cosine_fraction
     monkeypatch.setattr(dadpfl, "cosine_fraction", lambda *words: shares.append(cosine(*words)) or shares[-1])
     run = make_run(
@@ -19,7 +19,7 @@ def test_half_of_the_weights_move_at_first_and_nobody_waits(monkeypatch):
     )
     drive([run], make_executor(run.settings.executor))
     assert run.failure is None, run.failure
-    assert shares[:12] == [0.5] * 12 and shares[12:] == [pytest.approx(0.25)] * 12
+    assert shares[:12] == [pytest.approx(0.25)] * 12 and shares[12:] == [pytest.approx(0.0)] * 12
     assert [row["sparsity"] for row in run.rows] == [pytest.approx(0.5, abs=1e-3)] * 2
     starts = [row["start"] for row in run.world.ledger.table().to_pylist() if row["kind"] == "train"]
     assert starts.count(0.0) == 12

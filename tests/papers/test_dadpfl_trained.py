@@ -186,14 +186,16 @@ def test_sparser_and_no_worse(ours, theirs, wanted):
 
 
 def test_rounds_to_a_target():
-    quick, slow = seeds(0.95, 0.01), seeds(0.8, 0.01)
+    quick, slow = seeds(0.95, 0.01, 6), seeds(0.8, 0.01, 6)
     assert first_round(quick[0], 0.5) < first_round(slow[0], 0.5) < first_round(slow[0], 0.9) == np.inf
     assert arrivals_row("x", quick, slow, 0.7).ok is True
     assert arrivals_row("x", slow, quick, 0.7).ok is False
     assert arrivals_row("x", quick, quick, 0.7).ok is None
+    few = arrivals_row("x", quick[:3], slow[:3], 0.7)  # three seeds that tie decide nothing
+    assert few.ok is None and few.ours == "-1 (in all 3 seeds)"
     assert arrivals_row("x", quick, slow, 0.9).ours == "no seed has both"
     late = [made_up(0.95, 0), made_up(0.95, 1), made_up(0.6, 2)]  # one never arrives: not judged
-    row = arrivals_row("x", late, slow, 0.7)
+    row = arrivals_row("x", late, slow[:3], 0.7)
     assert row.ok is None and "2 of 3 seeds arrived, and 3 of 3" in row.note
 
 
@@ -231,8 +233,8 @@ def test_thresholds_and_the_first_pruning():
 
 
 def test_waiting_helps_or_not():
-    names = {f"N = {N}": seeds(0.9, 0.001 * (N + 1)) for N in dadpfl_ablations.WAITS}
-    runs = {**names, "N = 0": seeds(0.85, 0.002), "N = 10": seeds(0.95), "dispfl": seeds(0.8, 0.003)}
+    names = {f"N = {N}": seeds(0.9, 0.001 * (N + 1), 6) for N in dadpfl_ablations.WAITS}
+    runs = {**names, "N = 0": seeds(0.85, 0.002, 6), "N = 10": seeds(0.95, count=6), "dispfl": seeds(0.8, 0.003, 6)}
     ok = verdicts(_fig7_rows(replace(SMALL["digits"], targets=(0.7,)), runs))
     assert ok["N = 10 - N = 0"] is ok["N = 10 - N = 0, rounds to 70 %"] is ok["N = 0 - dispfl"] is True
     runs["N = 0"], runs["N = 10"] = runs["N = 10"], runs["N = 0"]

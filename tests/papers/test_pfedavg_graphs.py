@@ -78,7 +78,7 @@ def test_rank_correlation():
 def means(by):
     """Accuracies that fall with a predictor, with a little noise."""
     numbers = expected()[by]
-    noise = np.random.default_rng(1).normal(0, 1e-4, (len(GRAPHS), 4))
+    noise = np.random.default_rng(1).normal(0, 1e-4, (len(GRAPHS), 6))
     return {name: dict(enumerate(90 - numbers[name] + noise[k])) for k, name in enumerate(GRAPHS)}
 
 

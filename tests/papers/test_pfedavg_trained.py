@@ -219,7 +219,8 @@ def test_methods_are_level_or_far_apart(tops, near, far):
 
 def timed(levels, seconds):
     return {
-        name: [(run, seconds[name] * run.columns["round"]) for run in runs] for name, runs in ramps(levels).items()
+        name: [(run, (1 + 0.01 * k * len(name)) * seconds[name] * run.columns["round"]) for k, run in enumerate(runs)]
+        for name, runs in ramps(levels).items()
     }
 
 
@@ -236,9 +237,9 @@ def test_who_is_first_over_time():
 
 
 def capacities(edge, node):
-    """The same times for two capacities of each kind, and two seeds 1 % apart."""
+    """The same times for two capacities of each kind, and six seeds, each 1 % slower than the last."""
     return {
-        (kind, mbps): {name: {0: time, 1: 1.01 * time} for name, time in zip(ORDER, times, strict=True)}
+        (kind, mbps): {name: {k: 1.01**k * time for k in range(6)} for name, time in zip(ORDER, times, strict=True)}
         for kind, times in (("edge", edge), ("node", node))
         for mbps in (1, 100)
     }

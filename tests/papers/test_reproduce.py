@@ -87,9 +87,9 @@ def test_json_is_one_object(said):
     found = json.loads(out)
     assert set(found) == {"id", "rows", "seconds", "title", "scale", "hardware", "note"}
     assert found["id"] == "psfl-table1"
-    assert len(found["rows"]) == 15
+    assert len(found["rows"]) == 17
     assert all(list(row) == ROW for row in found["rows"])
-    assert {row["ok"] for row in found["rows"]} == {True, False}
+    assert {row["ok"] for row in found["rows"]} == {True, False, None}
     assert found["scale"] == "theory"
     assert found["seconds"] >= 0
     assert "core" in found["hardware"]
