@@ -37,6 +37,26 @@ def test_pairs_are_a_matching(clients, alone):
     assert len({frozenset(map(frozenset, groups)) for groups in rounds}) == 20  # of 945 matchings or more; seeded
 
 
+def test_on_a_graph_neighbours_meet():
+    """On a ring of 10, only those beside each other; nobody is left over beside another one who is."""
+    world = world_of([1.0] * 10)
+    rounds = [GossipFL(graph="ring").groups(world, round) for round in range(20)]
+    for groups in rounds:
+        met = {client for group in groups for client in group}
+        assert all((one - other) % 10 in (1, 9) for one, other in groups)
+        assert len(met) == 2 * len(groups)
+        assert not any(k not in met and (k + 1) % 10 not in met for k in range(10))
+    assert len({frozenset(map(frozenset, groups)) for groups in rounds}) > 3
+
+
+@pytest.mark.parametrize("words", [{"graph": "ring", "group": 3}, {"graph": "random"}])
+def test_graphs_are_for_pairs(words):
+    with pytest.raises(SettingError, match="neighbours meet in pairs"):
+        GossipFL(**words).check(12)
+    with pytest.raises(SettingError, match="9 nodes for 12"):
+        GossipFL(graph="torus:3x3").check(12)
+
+
 @pytest.mark.parametrize(
     ("clients", "group", "sizes"), [(100, 11, [11] * 8 + [12]), (12, 4, [4] * 3), (11, 4, [5, 6])]
 )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from paceline.algorithms.base import Model, Progress, Traits, World, apply, by_rows, packed, require, somebody
 from paceline.algorithms.gossip import Meeting, draws, equal_shares, mixed, rival_recipe, train_and_meet
-from paceline.algorithms.neighbourhoods import matching
+from paceline.algorithms.neighbourhoods import Neighbourhoods, matching, matching_of_neighbours
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.codecs import Masked
 from paceline.learn.recipe import LocalSGD
@@ -29,6 +29,9 @@ class GossipFL:
     group: int = bounded(2, least=2)
     """Clients that meet: 2 is the paper's matching; DA-DPFL's code has groups of M+1, so that all rivals have as many
     neighbours. Those that are left over join a group each; with pairs, one that is left over stays alone."""
+    graph: str = "complete"
+    """Who may meet: anybody (``complete``), or in pairs the neighbours of a fixed graph with a node for every client,
+    such as ``ring``, ``torus:10x10``, a file."""
     density: float = bounded(0.5, above=0, most=1)
     """Every weight travels with this probability."""
     local: LocalSGD = field(default_factory=rival_recipe)
@@ -37,6 +40,13 @@ class GossipFL:
         """Numbers must lie within their bounds, and a group cannot be larger than the fleet."""
         check_bounds(self)
         require(2 <= self.group <= clients, f"group is {self.group}; with {clients} clients wanted 2 to {clients}")
+        if self.graph != "complete":
+            require(
+                self.group == 2 and self.graph != "random",
+                f"gossipfl.graph is {self.graph!r} and gossipfl.group {self.group}; on a graph neighbours meet in pairs,"
+                " so wanted a fixed graph and group=2, or graph=complete",
+            )
+            self._neighbours().check(clients)
 
     def traits(self, clients: int) -> Traits:
         """There is no server; whoever is away is left out of the round."""
@@ -54,8 +64,13 @@ class GossipFL:
             models = self.average(met, trained, key)
             yield Progress(trained, {"clients": len(met.trained)})
 
+    def _neighbours(self) -> Neighbourhoods:
+        return Neighbourhoods(graph=self.graph)
+
     def groups(self, world: World, round: int) -> list[tuple[int, ...]]:
         """Who meets whom; every client is in one group at most."""
+        if self.graph != "complete":
+            return list(matching_of_neighbours(world, round, self._neighbours().draw(world, round)))
         if self.group == 2:
             return list(matching(world, round))
         order = [int(k) for k in world.stream("matching", round).permutation(len(world.clients))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.algorithms.base import World, require
@@ -55,3 +56,18 @@ def matching(world: World, round: int) -> list[tuple[int, int]]:
     """Random pairs of clients; with an odd number one is left over (GossipFL)."""
     order = [int(k) for k in world.stream("matching", round).permutation(len(world.clients))]
     return list(zip(order[0::2], order[1::2], strict=False))
+
+
+def matching_of_neighbours(world: World, round: int, hears: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Random pairs of neighbours: links are gone through in random order, and each whose ends are both free is taken.
+
+    Whose neighbours have all found somebody else is left over.
+    """
+    links = [(client, other) for client, others in enumerate(hears) for other in others if client < other]
+    free, pairs = set(world.clients), list[tuple[int, int]]()
+    for k in world.stream("matching", round).permutation(len(links)):
+        one, other = links[int(k)]
+        if one in free and other in free:
+            free -= {one, other}
+            pairs.append((one, other))
+    return pairs

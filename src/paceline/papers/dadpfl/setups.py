@@ -91,8 +91,8 @@ class Setup:
         )
 
     def linked(self, graph: str, degree: int) -> Words:
-        """Who hears whom. GossipFL meets in groups: of M+1 as in the reference code, in pairs where the graph is a
-        ring (its two links are used one at a time), all together where it is complete. BEER needs a fixed graph."""
+        """Who hears whom. GossipFL meets in groups: of M+1 as in the reference code, in pairs of neighbours where
+        the graph is a ring, all together where it is complete. BEER needs a fixed graph."""
         named = ("da-dpfl", "dispfl", "dfedavgm", "dfedsam")
         group = {"ring": 2, "complete": self.clients}.get(graph, degree + 1)
         fixed = "circulant" if graph == "random" else graph
@@ -100,6 +100,7 @@ class Setup:
             *(f"{name}.neighbours.graph={graph}" for name in named),
             *(f"{name}.neighbours.degree={degree}" for name in named),
             f"gossipfl.group={min(group, self.clients)}",
+            *(["gossipfl.graph=ring"] if graph == "ring" else []),
             f"beer.graph={fixed}",
             f"beer.degree={degree}",
         )

@@ -173,6 +173,6 @@ TABLE1_NOTE = (
     " waiting and queueing for links."
 )
 TABLE3_NOTE = (
-    "GossipFL has no graph here: it meets in random pairs for the ring, and all together for the complete graph. At"
-    " the small scale 30 clients."
+    "GossipFL meets in random pairs of neighbours on the ring, and all together on the complete graph. At the small"
+    " scale 30 clients."
 )
