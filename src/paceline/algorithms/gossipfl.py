@@ -43,8 +43,8 @@ class GossipFL:
         if self.graph != "complete":
             require(
                 self.group == 2 and self.graph != "random",
-                f"gossipfl.graph is {self.graph!r} and gossipfl.group {self.group}; on a graph neighbours meet in pairs,"
-                " so wanted a fixed graph and group=2, or graph=complete",
+                f"gossipfl.graph is {self.graph!r} and gossipfl.group {self.group}; on a graph neighbours meet in"
+                " pairs, so wanted a fixed graph and group=2, or graph=complete",
             )
             self._neighbours().check(clients)
 
