@@ -235,10 +235,13 @@ def test_thresholds_and_the_first_pruning():
 def test_waiting_helps_or_not():
     names = {f"N = {N}": seeds(0.9, 0.001 * (N + 1), 6) for N in dadpfl_ablations.WAITS}
     runs = {**names, "N = 0": seeds(0.85, 0.002, 6), "N = 10": seeds(0.95, count=6), "dispfl": seeds(0.8, 0.003, 6)}
-    ok = verdicts(_fig7_rows(replace(SMALL["digits"], targets=(0.7,)), runs))
+    times = {name: {seed: 2.0 if name == "N = 10" else 1 + 0.01 * seed for seed in range(6)} for name in runs}
+    rows = _fig7_rows(replace(SMALL["digits"], targets=(0.7,)), runs, times)
+    assert {row.name: row.ours for row in rows}["digits: time of N = 10 / N = 0"].startswith("1.95")
+    ok = verdicts(rows)
     assert ok["N = 10 - N = 0"] is ok["N = 10 - N = 0, rounds to 70 %"] is ok["N = 0 - dispfl"] is True
     runs["N = 0"], runs["N = 10"] = runs["N = 10"], runs["N = 0"]
-    ok = verdicts(_fig7_rows(replace(SMALL["digits"], targets=(0.7,)), runs))
+    ok = verdicts(_fig7_rows(replace(SMALL["digits"], targets=(0.7,)), runs, times))
     assert ok["N = 10 - N = 0"] is ok["N = 10 - N = 0, rounds to 70 %"] is False
 
 

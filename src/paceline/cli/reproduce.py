@@ -76,20 +76,22 @@ def print_reproduction(found: Reproduction) -> None:
     """A table for people, and below it what there is to say about its rows."""
     console = _console()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("name", "paper", "ours", "unit", "ok"):
-        table.add_column(title, justify="right" if title in ("paper", "ours") else "left")
+    referred = any(row.reference is not None for row in found.rows)
+    for title in ("name", "paper", *(["reference"] if referred else []), "ours", "unit", "ok"):
+        table.add_column(title, justify="right" if title in ("paper", "reference", "ours") else "left")
     notes: dict[str, int] = {}
     for row in found.rows:
         mark = f" [{notes.setdefault(row.note, len(notes) + 1)}]" if row.note else ""
         ok = escape(WORDS[row.ok] + mark)
-        cells = [escape(row.name), _shown(row.paper), _shown(row.ours), escape(row.unit)]
+        cells = [escape(row.name), _shown(row.paper), *([_shown(row.reference)] if referred else [])]
+        cells += [_shown(row.ours), escape(row.unit)]
         table.add_row(*cells, f"[bold]{ok}[/]" if row.ok is False else ok)
     console.print(f"[bold]{escape(found.title)}[/]")
     console.print(table)
+    if found.note:  # what the table as a whole says comes before what there is to say about single rows
+        console.print(found.note, markup=False)
     for note, place in notes.items():
         console.print(f"[{place}] {note}", markup=False)
-    if found.note:
-        console.print(found.note, markup=False)
     scale = f", scale {found.scale}" if found.scale else ""
     console.print(f"{found.seconds:.1f} s{scale}, {found.hardware}", markup=False)
 

@@ -6,7 +6,7 @@ import math
 import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ class Row:
     ok: bool | None = None
     """Whether they agree within the tolerance that the reproduction states; None: there is nothing to compare."""
     note: str = ""
+    reference: Cell = None
+    """What ours is compared with where the paper prints nothing: a formula, or an independent calculation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class Reproduction:
             "title": self.title,
             "scale": self.scale,
             "hardware": self.hardware,
-            "rows": [asdict(row) | {"paper": _finite(row.paper), "ours": _finite(row.ours)} for row in self.rows],
+            "rows": [_plain(row) for row in self.rows],
             "seconds": round(self.seconds, 3),
             "note": self.note,
         }
@@ -80,6 +82,15 @@ def compared(name: str, paper: float, ours: float, *, within: float, unit: str =
 def claimed(name: str, paper: str, ours: str, holds: bool, note: str = "") -> Row:
     """A row for something that the paper says in words."""
     return Row(name, paper, ours, "", bool(holds), note)
+
+
+def by_reference(row: Row) -> Row:
+    """The same row, where the number that ours is compared with does not stand in the paper."""
+    return replace(row, paper=None, reference=row.paper)
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    return asdict(row) | {name: _finite(getattr(row, name)) for name in ("paper", "ours", "reference")}
 
 
 def _finite(cell: Cell) -> Cell:

@@ -129,11 +129,12 @@ def fig7(request: Request, laboratory: Laboratory) -> Reproduction:
         variants = setup.ladder("N", {N: (f"da-dpfl.wait={N}",) for N in WAITS})
         variants.append(setup.variant("dispfl", method="dispfl"))
         runs = panels[setup.data] = setup.ablate(laboratory, request.seeds, variants)
-        rows += _fig7_rows(setup, runs)
+        times = {name: by_seed(those, per_round("time")) for name, those in runs.items()}
+        rows += _fig7_rows(setup, runs, times)
     return Reproduction(rows=rows, note=f"{NOTE} {FIG7_NOTE}", figure=lambda: draw(panels, "Figure 7"))
 
 
-def _fig7_rows(setup: Setup, runs: Runs) -> list[Row]:
+def _fig7_rows(setup: Setup, runs: Runs, times: Mapping[str, Mapping[int, float]]) -> list[Row]:
     data, every = setup.data, f"N = {WAITS[-1]}"
     longer = [
         arrivals_row(f"{data}: {every} - N = 0, rounds to {100 * target:g} %", runs[every], runs["N = 0"], target)
@@ -143,6 +144,8 @@ def _fig7_rows(setup: Setup, runs: Runs) -> list[Row]:
         *(Row(f"{data}, {name}: accuracy", None, percentage(by_seed(one, best)), "%") for name, one in runs.items()),
         *judged(data, runs, best, [ahead(every, "N = 0", FIGURE_7.get(data))]),
         *longer,
+        *(Row(f"{data}, {name}: time", None, shown(one), "s a round") for name, one in times.items()),
+        Row(f"{data}: time of {every} / N = 0", None, str(ratio(times[every], times["N = 0"])), "times", None, COST),
         *judged(data, runs, best, [ahead("N = 0", "dispfl")]),
     ]
 
@@ -160,6 +163,7 @@ def arrivals_row(name: str, one: Sequence[Finished], other: Sequence[Finished], 
     return Row(name, "fewer", str(fewer), "rounds", above(saved) if [both] * 2 == counts else None, note)
 
 
+COST = "what the accuracy above costs: whoever waits for more neighbours has longer rounds"
 FIG5_NOTE = "N = M; the paper's delay is compared with a whole round's time, transfers included."
 FIG6_NOTE = (
     "Twice the rounds of Table I. DA-DPFL begins with half of the weights, DisPFL has the target's share of zeros"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from paceline.papers.pictures import new_figure, plain
-from paceline.papers.result import Reproduction, Request, Row, claimed, compared
+from paceline.papers.result import Reproduction, Request, Row, by_reference, claimed, compared
 from paceline.plans.neighbours import Peers
 from paceline.plans.peers import parallel_share, prior_chances, simulate
 from paceline.statistics import standard_error
@@ -47,7 +47,7 @@ def fig8(request: Request, topology: str = "random") -> Reproduction:
         within = 100 * ERRORS * standard_error(found.share)
         name, wanted = f"M={M}: share that starts at once", 100 * proposition1_share(CLIENTS, M)
         note = f"within {ERRORS:g} standard errors of Proposition 1, averaged over the indices"
-        rows.append(compared(name, wanted, 100 * shares[M], within=within, unit="%", note=note))
+        rows.append(by_reference(compared(name, wanted, 100 * shares[M], within=within, unit="%", note=note)))
     falling = all(shares[a] > shares[b] for a, b in pairwise(NEIGHBOURS))
     furthest = max(abs(proposition1_share(CLIENTS, M) * (M + 1) - 1) for M in NEIGHBOURS)
     rows += [
@@ -56,7 +56,7 @@ def fig8(request: Request, topology: str = "random") -> Reproduction:
     ]
     note = (
         f"{draws} rounds of {CLIENTS} clients a point; the paper's are 10,000, and the figure prints no numbers."
-        " Under 'paper' is Proposition 1's chance of an empty prior set, averaged over the indices; it is 1/(M+1) (to"
+        " The reference is Proposition 1's chance of an empty prior set, averaged over the indices; it is 1/(M+1) (to"
         f" {furthest:.0e} here), since Σ_k C(K-k, M) = C(K, M+1). Each of the {len(NEIGHBOURS)} comparisons is a"
         f" false alarm once in {1 / FALSE_ALARM:,.0f}, one or more of them once in"
         f" {1 / (len(NEIGHBOURS) * FALSE_ALARM):,.0f}; with M = 99 nothing is random."

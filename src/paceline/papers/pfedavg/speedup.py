@@ -14,7 +14,7 @@ import numpy as np
 
 from paceline.papers.pfedavg.rounds import ALONE, Point, Simulated, harmonic, simulate
 from paceline.papers.pictures import new_figure, plain
-from paceline.papers.result import Reproduction, Request, Row, claimed, compared
+from paceline.papers.result import Reproduction, Request, Row, by_reference, claimed, compared
 from paceline.topology import Graph, parse_graph
 
 SERVERS = 5
@@ -85,7 +85,7 @@ class Speedups:
         )
         name = self.point.name
         return [
-            Row(f"{name}: simulated, sums of maxima", wanted, self.by_maxima, "times", holds, note),
+            by_reference(Row(f"{name}: simulated, sums of maxima", wanted, self.by_maxima, "times", holds, note)),
             Row(f"{name}: simulated, all servers wait for all", None, self.all_wait, "times", None, BOUND),
             Row(f"{name}: simulated, servers wait for neighbours", None, self.neighbours_wait, "times", None, BOUND),
         ]
@@ -124,7 +124,7 @@ def _note(checks: int) -> str:
     return (
         "Rows without more words are by formula: order statistics of Exp(1) for a ring of 5 servers. The figure"
         " prints no numbers. 'simulated' are dry runs of the shipped FedAvg and P-FedAvg in the same model; for sums"
-        f" of maxima the column 'paper' is the formula, and ok means within {FAR:g} standard errors, which are known"
+        f" of maxima the reference is the formula, and ok means within {FAR:g} standard errors, which are known"
         " from the laws, for FedAvg, for P-FedAvg and for their quotient. No sum here has a heavier tail than one"
         f" exponential variable, which is as far off with a probability of {each:.2g}: a false alarm in any of the"
         f" {checks} checks has one of at most {checks * each:.2g}, and the seed is fixed. Rounds are stratified in"

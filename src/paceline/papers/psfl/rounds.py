@@ -20,7 +20,7 @@ from paceline.algorithms.samplers import sampler_named
 from paceline.algorithms.time_order import TimeOrder
 from paceline.papers.pictures import new_figure, plain
 from paceline.papers.psfl.printed import REFERENCE_FIG1, REFERENCE_FIG6, SLOWER
-from paceline.papers.result import Reproduction, Request, Row, claimed, compared
+from paceline.papers.result import Reproduction, Request, Row, by_reference, claimed, compared
 from paceline.seeds import Address, stream
 from paceline.statistics import standard_error
 from paceline.system import LawTimes, parse_law
@@ -41,7 +41,7 @@ ROUNDS = {"partition": 8, "uniform": 32, "weighted": 20}
 
 
 PRINTED_PICTURE = (
-    "the paper shows a picture and no number; the number under 'paper' is from an independent simulation of the"
+    "the paper shows a picture and no number; the reference is from an independent simulation of the"
     " same setting, and ok means within 3 standard errors (of ours and its own, taken as equal) and its rounding"
 )
 FAST_CLIENTS = (
@@ -196,7 +196,7 @@ def _mean_row(law: str, case: Case, measured: Measured) -> Row:
         return Row(name, None, measured.mean, "s")
     reference = REFERENCE_FIG6[case.S, case.W][case.sampling]
     within = 3 * math.sqrt(2) * measured.error + 0.05  # the reference is rounded to one decimal
-    return compared(name, reference, measured.mean, within=within, unit="s", note=PRINTED_PICTURE)
+    return by_reference(compared(name, reference, measured.mean, within=within, unit="s", note=PRINTED_PICTURE))
 
 
 def _spread_row(law: str, case: Case, measured: Measured) -> Row:
@@ -263,7 +263,11 @@ def fig1(request: Request, law: str = "discrete") -> Reproduction:
     slower = "a round of SFL is more than 4 times as long as one of FedAvg"
     ours = f"{ratio:.2f} ± {errors['ratio']:.2f} times"
     rows = [
-        compared("SFL: round time", REFERENCE_FIG1["SFL"], sequential, within=0.005, unit="s", note=PRINTED_PICTURE),
+        by_reference(
+            compared(
+                "SFL: round time", REFERENCE_FIG1["SFL"], sequential, within=0.005, unit="s", note=PRINTED_PICTURE
+            )
+        ),
         _against("FedAvg: round time", "FedAvg", found[fedavg].mean, errors, "s"),
         _against("PSFL, S=3, W=3: round time", "PSFL", found[psfl].mean, errors, "s"),
         _against("SFL over FedAvg", "ratio", ratio, errors, "times"),
@@ -287,4 +291,4 @@ def _trained(request: Request) -> list[Row]:
 
 def _against(name: str, key: str, ours: float, errors: dict[str, float], unit: str) -> Row:
     within = 3 * math.sqrt(2) * errors[key] + 0.005  # the reference is rounded to two decimals
-    return compared(name, REFERENCE_FIG1[key], ours, within=within, unit=unit, note=PRINTED_PICTURE)
+    return by_reference(compared(name, REFERENCE_FIG1[key], ours, within=within, unit=unit, note=PRINTED_PICTURE))
