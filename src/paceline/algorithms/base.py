@@ -222,6 +222,7 @@ async def visit(world: World, client: int, model: Model, recipe: LocalSGD, serve
     >>> import paceline
     >>> class Once(paceline.Algorithm):
     ...     rounds, local = 1, paceline.LocalSGD()
+    ...
     ...     async def run(self, world):
     ...         yield paceline.Progress(await visit(world, 0, world.initial_model(), self.local))
     >>> paceline.dry(Once(), {"times": "constant:3", "jitter": 0}, clients=1).seconds
@@ -241,6 +242,7 @@ def draw_clients(world: World, count: int, *path: Address, among: Sequence[int] 
     >>> import paceline
     >>> class Some(paceline.Algorithm):
     ...     rounds, local = 1, paceline.LocalSGD()
+    ...
     ...     async def run(self, world):
     ...         chosen = draw_clients(world, 3, "who")
     ...         assert len(set(chosen)) == 3

@@ -42,6 +42,7 @@ def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> 
     >>> import paceline
     >>> class Latest(paceline.Algorithm):
     ...     rounds, local = 4, paceline.LocalSGD()
+    ...
     ...     async def run(self, world):
     ...         server = start_pool(world, 2, self.local, self.rounds)
     ...         for _ in range(self.rounds):
