@@ -28,8 +28,8 @@ def test_shares_are_one_in_m_plus_one():
     assert "once in 2,268" in found.note
     for M in dadpfl_theory.NEIGHBOURS:
         row = rows(found)[f"M={M}: share that starts at once"]
-        assert row.paper == pytest.approx(100 / (M + 1)) == pytest.approx(100 * proposition1_share(100, M))
-        assert row.ours == pytest.approx(row.paper, rel=0.03)
+        assert row.reference == pytest.approx(100 / (M + 1)) == pytest.approx(100 * proposition1_share(100, M))
+        assert row.ours == pytest.approx(row.reference, rel=0.03)
 
 
 def test_shares_are_drawn(monkeypatch):

@@ -141,7 +141,7 @@ def test_sums_of_maxima_are_theorem_3s(figure):
     assert rows(figure)["simulated: rounds"].ok
     for point in simulated_points():
         row = rows(figure)[f"{point.name}: simulated, sums of maxima"]
-        assert row.paper == speedup(point.clients, point.steps, point.beta, RING)
+        assert row.reference == speedup(point.clients, point.steps, point.beta, RING)
 
 
 def test_precise_where_rounds_are_many():
