@@ -57,3 +57,49 @@ def test_complaints(paceline, run, tmp_path, words, said):
     done = paceline("plan", "fleet", *words)
     assert done.status == 1 and said in done.err
     assert {path.name for path in tmp_path.iterdir()} == {"run"}
+
+
+@pytest.fixture
+def file(tmp_path):
+    lines = ["device,seconds,up_mbps,down_mbps", *(f"d{k},{1 + k},5,20" for k in range(6))]
+    (tmp_path / "fleet.csv").write_text("\n".join(lines) + "\n")
+    return ("plan", "fleet", "fleet.csv", "--model", "mlp", "-k", "3", "--algorithms", "fedbuff,psfl")
+
+
+def test_methods_for_a_fleet_file(paceline, file, tmp_path):
+    done = paceline(*file, "--out", "plan.html")
+    assert done.status == 0, done.err
+    assert "3 devices at a time:" in done.out and "fedbuff, buffer 2" in done.out and "break-" in done.out
+    for word in ("Recommended: fedbuff", "Not known: Accuracy", "Assumed: ", "page: plan.html"):
+        assert word in done.out
+    page = (tmp_path / "plan.html").read_text()
+    assert "fedbuff@concurrency=3,buffer=2" in page and "What is not known" in page and "http" not in page
+    again = paceline(*file, "--out", "plan.html")
+    assert again.status == 1 and "not written over" in again.err
+
+
+def test_methods_as_json(paceline, file):
+    done = paceline(*file, "--json")
+    told = json.loads(done.out)
+    assert told["devices"] == 6 and told["participants"] == 3 and told["file"] is None
+    assert [one["name"] for one in told["candidates"]][0] == told["recommendation"]["name"]
+    assert told["unknown"] and told["assumptions"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere.csv",), "there is no nowhere.csv; give a fleet file (.csv or .toml, docs/fleets.md) or a run's"),
+        (("notes.txt",), "notes.txt is neither a fleet file"),
+        (("fleet.csv", "--out", "fleet.toml"), "the page of a plan is HTML"),
+        (("fleet.csv", "--no-check"), "fleet.csv is no directory of a run; for --check"),
+        (("run", "--model", "mlp"), "run is the directory of a run, of which a fleet file is made"),
+        (("fleet.csv", "--servers", "1"), "servers is 1; wanted 2 to 100"),
+        (("fleet.csv", "--set", "clients=9"), "lists 6 devices, but there are 9 clients"),
+    ],
+)
+def test_complaints_of_methods(paceline, run, file, tmp_path, words, said):
+    (tmp_path / "notes.txt").write_text("seconds\n1\n")
+    done = paceline("plan", "fleet", *words)
+    assert done.status == 1 and said in done.err, done.err
+    assert not (tmp_path / "fleet.toml").exists()

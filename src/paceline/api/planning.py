@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from paceline.algorithms.structure import Structure, choose_structure
-from paceline.plans import fleet, overlap, peers, servers
+from paceline.api.plan_page import write_plan
+from paceline.api.words import settings_tree
+from paceline.errors import SettingError
+from paceline.plans import fleet as measured
+from paceline.plans import methods, overlap, peers
+from paceline.plans import servers as overlays
 from paceline.plans.demand import Demand
 from paceline.plans.fleet_file import as_toml
 from paceline.plans.neighbours import Peers
@@ -70,12 +75,12 @@ def plan_mixing(graph: str, weights: str = "optimal", *, seed: int = 0) -> Mixin
 
 
 def plan_servers(
-    topologies: Sequence[str] = servers.TOPOLOGIES,
-    numbers: Sequence[int] = servers.SERVERS,
+    topologies: Sequence[str] = overlays.TOPOLOGIES,
+    numbers: Sequence[int] = overlays.SERVERS,
     *,
     simulate: bool = False,
     **more: Any,
-) -> servers.Plan:
+) -> overlays.Plan:
     """How many parameter servers, and linked how: candidates by time, traffic and consensus, the best one first.
 
     ``more`` says what is asked of them: ``clients``, ``participants``, ``megabits``, ``client_up``, ``server``, …
@@ -83,24 +88,67 @@ def plan_servers(
     >>> plan_servers(["ring"], [4], clients=100, participants=20).best.servers in (1, 4)
     True
     """
-    return servers.plan_servers(Demand(**more), topologies, numbers, simulate=simulate)
+    return overlays.plan_servers(Demand(**more), topologies, numbers, simulate=simulate)
 
 
-def plan_fleet(run: str | PathLike[str], out: str | PathLike[str] | None = None) -> fleet.Measured:
-    """The fleet of a run on real machines, from its journal; written into a new TOML file if ``out`` is given.
+def plan_fleet(
+    fleet: str | PathLike[str],
+    out: str | PathLike[str] | None = None,
+    *,
+    model: Any = None,
+    data: Any = None,
+    algorithms: Sequence[str] = (),
+    participants: int | None = None,
+    servers: Sequence[int] = (),
+    settings: Mapping[str, Any] | None = None,
+    **words: Any,
+) -> methods.MethodPlan | measured.Measured:
+    """Which method for the fleet in a file; or, of the directory of a run on real machines, its fleet.
 
-    Such a file is what ``fleet`` of ``paceline.run`` takes: a simulation on it predicts the next run.
+    A fleet's file (CSV or TOML) gives a ``MethodPlan``: dry runs of all sensible methods (or of some ``algorithms``),
+    with ``participants`` clients at a time, and with several ``servers`` where their numbers are given. ``model``,
+    ``data`` and further settings are as in ``paceline.compare``. ``out`` is a new HTML file for its page.
 
     >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = Path(folder.name, "fleet.csv")
+    >>> _ = file.write_text(chr(10).join(["device,seconds", *(f"d{k},{1 + k}" for k in range(6))]))
+    >>> plan = plan_fleet(file, model="mlp", algorithms=["fedbuff"], participants=3)
+    >>> plan.best.method.algorithm, plan.best.break_even > 1
+    ('fedbuff', True)
+
+    The directory of a run gives what its journal says, ``Measured``; ``out`` is then a new TOML file, which is what
+    ``fleet`` of ``paceline.run`` takes: a simulation on it predicts the next run.
+
     >>> visit = '{"what": "visit", "site": 0, "start": 1.0, "end": 3.5}'
-    >>> with tempfile.TemporaryDirectory() as run:  # as little of a run as is needed
+    >>> with folder as run:  # as little of a run as is needed
     ...     _ = Path(run, "settings.json").write_text('{"clients": 1}')
     ...     _ = Path(run, "journal.jsonl").write_text(visit + chr(10))
     ...     plan_fleet(run).devices[0].seconds
     (2.5,)
     """
-    found = fleet.measure(Path(run))
+    if Path(fleet).is_dir():
+        if model or data or algorithms or participants or servers or settings or words:
+            raise SettingError(f"{fleet} is the directory of a run; models, methods and settings are for fleet files")
+        return _measured(Path(fleet), out)
+    tree = settings_tree(settings, words, data=data, model=model, fleet=None)
+    plan = methods.plan_methods(
+        fspath(fleet),
+        model=tree.pop("model", "auto"),
+        dataset=tree.pop("dataset", methods.DATASET),
+        algorithms=algorithms,
+        participants=participants,
+        servers=servers,
+        settings=tree,
+    )
+    if out is not None:
+        write_plan(plan, Path(out))
+    return plan
+
+
+def _measured(run: Path, out: str | PathLike[str] | None) -> measured.Measured:
+    found = measured.measure(run)
     if out is not None:
         with Path(out).open("x", encoding="utf-8") as file:
-            file.write(as_toml(found, Path(run).absolute().name))
+            file.write(as_toml(found, run.absolute().name))
     return found

@@ -1,136 +1,100 @@
-"""``paceline plan fleet``: a run on real machines becomes a fleet that the simulator reads."""
+"""``paceline plan fleet``: methods for the fleet in a file, or a fleet file from a run."""
 
 from __future__ import annotations
 
-import statistics
-import tempfile
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
+import click
 import typer
 
-from paceline.cli.options import Trust
-from paceline.cli.plan_answer import Answer, print_json
-from paceline.errors import PacelineError, SettingError
+from paceline.cli.options import Set, Trust
+from paceline.errors import SettingError
 
 if TYPE_CHECKING:
-    from paceline.plans.fleet import Measured
-    from paceline.plans.fleet_check import Prediction
+    from collections.abc import Iterable
 
 HELP = (
-    "A fleet file from a run on real machines: its seconds, bytes and absences, for simulations of the next run.\n\n"
-    "RUN is the directory of a run that has a journal (journal.jsonl), such as one of --world local. Visits are kept"
-    " as they were measured, links become a latency and byte rates, absences a duty cycle. A dry run on the fleet"
-    " says how near the prediction comes to the run itself."
+    "Which method for a fleet; or, from a run on real machines, its fleet.\n\n"
+    "[bold]plan fleet fleet.csv[/] (a fleet file, CSV or TOML): dry runs of all sensible algorithms and structures on"
+    " these devices, with the time, bytes, joules and waiting of a round and of a visit, and a recommendation that"
+    " says what it does not know. --out plan.html writes a page.\n\n"
+    "[bold]plan fleet RUN[/] (the directory of a run that has a journal.jsonl, such as one of --world local): the"
+    " seconds, bytes and absences of that run as a fleet file, --out fleet.toml, for simulations of the next. A dry"
+    " run on it says how near the prediction comes to the run itself."
 )
+FOR_FILES = ("model", "dataset", "algorithms", "participants", "servers", "settings")
+FOR_RUNS = ("check", "trust")
 
 
 def fleet_command(
-    run: Annotated[Path, typer.Argument(help="The directory of a run on real machines or processes.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The fleet file to write, new, such as fleet.toml.")
+    context: typer.Context,
+    fleet: Annotated[str, typer.Argument(help="A fleet file (.csv, .toml), or the directory of a run.")],
+    model: Annotated[
+        str, typer.Option("--model", help="Of a fleet file: the network, such as cnn-psfl or mlp:200.")
+    ] = "auto",
+    dataset: Annotated[
+        str, typer.Option("--dataset", help="The dataset that it is for; it need not be here.")
+    ] = "mnist",
+    algorithms: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--algorithms",
+            "-a",
+            help="Only these, and FedAvg to measure them by: names as in psfl,fedbuff, or a variant such as"
+            " fedbuff@buffer=5; may be repeated.",
+            show_default="all that are sensible",
+        ),
     ] = None,
+    participants: Annotated[
+        int | None,
+        typer.Option(
+            "--participants", "-k", help="Clients of a round, or at work at a time.", show_default="20, or all"
+        ),
+    ] = None,
+    servers: Annotated[
+        list[int] | None,
+        typer.Option("--servers", "-m", help="Also with so many servers, on several overlays; may be repeated."),
+    ] = None,
+    settings: Set = None,
     check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Compare a dry run on the fleet with the run.")
+        bool, typer.Option("--check/--no-check", help="Of a run: compare a dry run on its fleet with it.")
     ] = True,
     trust: Trust = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A new file: plan.html of a fleet file, fleet.toml of a run.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
-    """Make a fleet file of a run."""
-    if out is not None:
-        _refuse(out)
-    # numpy and scipy, and torch for the check, are imported here: help should not wait for them.
-    from paceline.plans.fleet import measure
-    from paceline.plans.fleet_file import as_toml
+    """Plan for a fleet, or make its file of a run."""
+    if Path(fleet).expanduser().is_dir():
+        why = f"{fleet} is the directory of a run, of which a fleet file is made (--out fleet.toml)"
+        _refuse(context, FOR_FILES, why, "give that file then")
+        from paceline.cli.fleet_measured import measure_run
 
-    found = measure(run)
-    text = as_toml(found, run.absolute().name)
-    predicted = _predicted(run, text, trust=trust) if check else None
-    if out is not None:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    if as_json:
-        print_json(_tree(found, predicted, out))
-    else:
-        _answer(found, _lines(found, predicted, run, out)).print()
+        measure_run(Path(fleet).expanduser(), out, check=check, trust=trust, as_json=as_json)
+        return
+    _refuse(context, FOR_RUNS, f"{fleet} is no directory of a run", "give one")
+    from paceline.cli.fleet_methods import Asked, plan_file
+
+    asked = Asked(model, dataset, _split(algorithms or ()), participants, servers or (), settings or ())
+    plan_file(fleet, asked, out, as_json=as_json)
 
 
-def _refuse(out: Path) -> None:
-    """Refuse, before anything is measured, a file that could not be written afterwards."""
-    if out.suffix != ".toml":
-        raise SettingError(f"--out is {str(out)!r}; a fleet with measured times is TOML: name it such as fleet.toml")
-    if out.exists() or out.is_symlink():
-        raise SettingError(f"--out {out} is there already, and is not written over; choose another name, or move it")
+def _refuse(context: click.Context, names: Iterable[str], why: str, what: str) -> None:
+    """Options that are for the other use."""
+    given = [name for name in names if context.get_parameter_source(name) != click.core.ParameterSource.DEFAULT]
+    if given:
+        words = ", ".join("--set" if name == "settings" else f"--{name}" for name in given)
+        raise SettingError(f"{why}; for {words}, {what}")
 
 
-def _predicted(run: Path, text: str, *, trust: bool) -> Prediction | str:
-    """How near a simulation comes, or why that cannot be said."""
-    from paceline.plans.fleet_check import predict
-
-    with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
-        file = Path(folder) / "fleet.toml"
-        file.write_text(text, encoding="utf-8")
-        try:
-            return predict(run, file, trust=trust)
-        except PacelineError as problem:
-            return str(problem)
-
-
-def _tree(found: Measured, predicted: Prediction | str | None, out: Path | None) -> dict[str, Any]:
-    devices = [
-        {
-            "device": device.number,
-            "visits": 0 if device.borrowed else len(device.seconds),
-            "median_seconds": statistics.median(device.seconds),
-            "lost": device.lost,
-            "away_share": device.away_share(found.span),
-            "availability": device.availability,
-            **(asdict(device.link) if found.linked else {}),
-        }
-        for device in found.devices
-    ]
-    tree: dict[str, Any] = {"seconds": found.span, "server_seconds": found.server, "devices": devices}
-    tree["file"] = None if out is None else str(out)
-    tree["prediction"] = None
-    if isinstance(predicted, str):
-        tree["prediction"] = {"problem": predicted}
-    elif predicted is not None:
-        tree["prediction"] = asdict(predicted) | {"ratio": predicted.ratio}
-    return tree
-
-
-def _answer(found: Measured, lines: list[str]) -> Answer:
-    titles = ("device", "visits", "median", "slowest", "lost", "away")
-    links = ("up", "down", "latency") if found.linked else ()
-    rows = []
-    for device in found.devices:
-        visits = "none" if device.borrowed else str(len(device.seconds))
-        times = (f"{seconds:.4g} s" for seconds in (statistics.median(device.seconds), max(device.seconds)))
-        cells = [str(device.number), visits, *times, str(device.lost), f"{100 * device.away_share(found.span):.1f} %"]
-        if found.linked:
-            link = device.link
-            cells += [f"{link.up_mbps:.4g} Mbit/s", f"{link.down_mbps:.4g} Mbit/s", f"{link.latency:.3g} s"]
-        rows.append((cells, False))
-    return Answer(columns=(*titles, *links), rows=rows, lines=lines, close=True)
-
-
-def _lines(found: Measured, predicted: Prediction | str | None, run: Path, out: Path | None) -> list[str]:
-    lines = []
-    if borrowed := sum(device.borrowed for device in found.devices):
-        who = "1 device has" if borrowed == 1 else f"{borrowed} devices have"
-        lines.append(f"{who} finished no visit; the seconds of the others are taken.")
-    if found.linked and found.one_size:
-        lines.append("All transfers of a direction had one size: all their time is put down to the byte rate.")
-    if found.server is not None:
-        lines.append(f"A server's job took {found.server:.3g} s on average.")
-    if isinstance(predicted, str):
-        lines.append(f"The prediction could not be checked: {predicted}")
-    elif predicted is not None:
-        lines.append(
-            f"Median of {predicted.rounds} rounds: {predicted.measured:.4g} s measured, {predicted.predicted:.4g} s"
-            f" in a simulation on this fleet (x{predicted.ratio:.3f})."
-        )
-    if out is not None:
-        lines.append(f"{out} is written; the next run: paceline run NAME --config {run} --set fleet.file={out}")
-    return lines
+def _split(words: Iterable[str]) -> list[str]:
+    """Names between commas; a variant's own commas, before a setting, stay in it."""
+    names: list[str] = []
+    for part in (part.strip() for word in words for part in word.split(",")):
+        if names and "=" in part and "@" not in part and "@" in names[-1]:
+            names[-1] += f",{part}"
+        elif part:
+            names.append(part)
+    return names

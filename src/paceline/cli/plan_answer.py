@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from paceline.errors import SettingError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,12 @@ class Answer:
             console.print(self.dim, markup=False, style="dim")
         for line in self.lines:
             console.print(line, markup=False)
+
+
+def refuse_existing(out: Path) -> None:
+    """Plans write new files only."""
+    if out.exists() or out.is_symlink():
+        raise SettingError(f"--out {out} is there already, and is not written over; choose another name, or move it")
 
 
 def print_json(tree: Mapping[str, Any]) -> None:

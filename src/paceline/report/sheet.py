@@ -1,0 +1,21 @@
+"""A page of sentences and tables that is not about runs, in the report's look."""
+
+from __future__ import annotations
+
+from paceline.report.style import PAGE_STYLE, STYLE
+from paceline.report.text import tag, words
+
+_WIDE = "<style>p, li { max-width: 100ch; } code { overflow-wrap: anywhere; }</style>"
+
+
+def sheet(title: str, note: str, body: str) -> str:
+    """The whole page as HTML text; ``body`` is markup."""
+    head = (
+        '<meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        + words("title", title)
+        + tag("style", STYLE + PAGE_STYLE)
+        + _WIDE
+    )
+    top = words("h1", title) + words("p", note, class_="note")
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{top}{body}</body></html>\n'

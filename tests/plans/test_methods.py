@@ -1,0 +1,144 @@
+"""``plan fleet`` of a file: figures that can be worked out by hand, and what is said of them."""
+
+import itertools
+import json
+import shlex
+
+import pytest
+
+from paceline.errors import SettingError
+from paceline.plans.methods import plan_methods
+from paceline.plans.methods_dry import VISITS
+from paceline.plans.methods_reasons import assumptions, command, recommend, tries, unknown
+from paceline.plans.methods_tree import as_tree
+from paceline.plans.shortlist import shortlist, structures
+from paceline.runs.settings import make_settings
+
+EXACT = ["fleet.jitter=0", "dataset=digits", "partition=iid"]
+MODEL = "logistic"
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    number = itertools.count()
+
+    def write(*seconds, **columns):
+        lines = [",".join(["seconds", *columns])]
+        lines += [",".join([str(one), *map(str, columns.values())]) for one in seconds]
+        path = tmp_path / f"fleet{next(number)}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch):
+    """By hand, a few rounds say all."""
+    for group in VISITS:
+        monkeypatch.setitem(VISITS, group, 60)
+
+
+def figures(plan):
+    return {one.method.label: one.figures for one in plan.candidates}
+
+
+def test_by_hand_with_some_devices_at_a_time(fleet):
+    """All take 2 s: rounds of two abreast take 2 s, of two in a row 4 s; two at work make a visit a second."""
+    plan = plan_methods(fleet(2, 2, 2, 2), model=MODEL, participants=2, overrides=EXACT)
+    found = figures(plan)
+    assert {name: one.round_seconds for name, one in found.items() if one.group == "some"} == pytest.approx(
+        {"fedavg": 2, "sfl": 4, "fedbuff, buffer 2": 2, "fedasync": 1}, rel=0.03
+    )
+    assert found["fedavg"].visit_seconds == pytest.approx(1) and found["sfl"].visit_seconds == pytest.approx(2)
+    assert found["sfl"].idle_share == pytest.approx(0.5) and found["fedavg"].idle_share == 0
+    assert found["fedavg, all"].visit_seconds == pytest.approx(0.5)
+    assert found["spfl"].group == "all" and found["dispfl"].group == "peers"
+    (sequential,) = (one for one in plan.candidates if one.method.label == "sfl")
+    assert sequential.break_even == pytest.approx(0.5), "it may need half of FedAvg's visits"
+
+
+def test_by_hand_with_a_slow_device(fleet):
+    """Rounds of all wait for 5 s; without rounds there are 3 + 1/5 visits a second, 1 + 1/5 of the slower two."""
+    plan = plan_methods(fleet(1, 1, 1, 5), model=MODEL, overrides=EXACT, algorithms=["fedbuff", "apfl"])
+    found = figures(plan)
+    assert found["fedavg"].visit_seconds == pytest.approx(5 / 4)
+    assert found["fedavg"].idle_share == pytest.approx(12 / 20)
+    for name in ("fedbuff, buffer 2", "apfl"):
+        assert found[name].visit_seconds == pytest.approx(1 / 3.2, rel=0.05)
+        assert found[name].slow_share == pytest.approx(1.2 / 3.2, abs=0.03)
+    assert plan.best.name == "fedbuff@concurrency=4,buffer=2" and plan.best.break_even == pytest.approx(4, rel=0.05)
+    told = " ".join(recommend(plan))
+    assert "less than x4 the visits of FedAvg" in told and "slower half" in told and "apfl" in told
+    assert "Accuracy: nothing was learned" in unknown(plan)[0]
+
+
+def test_bytes_and_joules(fleet):
+    plan = plan_methods(fleet(2, 2, 2, watts=3), model=MODEL, participants=2, overrides=EXACT)
+    found = figures(plan)
+    assert plan.model_bytes == 4 * 10 * 65
+    assert found["fedavg"].visit_bytes == pytest.approx(2 * plan.model_bytes), "down and up"
+    assert found["sfl"].visit_bytes == pytest.approx(1.5 * plan.model_bytes), "down, over, up: two visits"
+    assert found["fedavg"].visit_joules == pytest.approx(6)
+    assert any("computing alone" in line for line in assumptions(plan))
+    assert figures(plan_methods(fleet(2, 2), model=MODEL, overrides=EXACT))["fedavg"].visit_joules is None
+    both = [*EXACT, "fleet.link_watts=1", "fleet.links=constant:1"]
+    linked = figures(plan_methods(fleet(2, 2, 2, watts=3), model=MODEL, participants=2, overrides=both))
+    assert linked["fedavg"].visit_joules > 6
+
+
+def test_several_servers_and_what_is_left_out(fleet):
+    plan = plan_methods(fleet(*[1] * 8), model=MODEL, participants=4, servers=[2, 4, 5], overrides=EXACT)
+    names = [one.name for one in plan.candidates]
+    assert (
+        "p-fedavg@topology=ring:4,participants=1" in names and "p-fedavg@topology=complete:2,participants=2" in names
+    )
+    assert "hierfavg@servers=2,participants=2" in names
+    assert figures(plan)["p-fedavg, ring:4"].group == "some"
+    assert not any("complete:3" in name for name in names)
+
+
+def test_only_those_named_and_fedavg(fleet):
+    plan = plan_methods(fleet(1, 2, 3), model=MODEL, overrides=EXACT, algorithms=["fedbuff@buffer=3", "ditto"])
+    assert {one.method.label for one in plan.candidates} == {"fedavg", "fedbuff buffer=3", "ditto"}
+    with pytest.raises(SettingError, match="fedbufff"):
+        plan_methods(fleet(1, 2, 3), algorithms=["fedbufff"])
+    with pytest.raises(SettingError, match="participants is 9; of 3 devices"):
+        plan_methods(fleet(1, 2, 3), participants=9)
+
+
+def test_the_tree_is_plain_and_the_command_can_be_run(fleet):
+    plan = plan_methods(fleet(1, 2, 3), model=MODEL, overrides=EXACT, algorithms=["psfl", "fedbuff"])
+    tree = json.loads(json.dumps(as_tree(plan), allow_nan=False))
+    assert tree["devices"] == 3 and tree["recommendation"]["name"] == plan.best.name
+    words = shlex.split(command(plan))
+    assert words[:2] == ["paceline", "compare"] and words[2 : 2 + len(tries(plan))] == tries(plan)
+    settings = [value for word, value in zip(words, words[1:], strict=False) if word == "--set"]
+    for name in tries(plan):
+        assert make_settings(name, settings).clients == 3
+    assert "3 devices" in repr(plan)
+
+
+@pytest.mark.parametrize("participants", range(1, 50))
+def test_structures_have_as_many_participants_as_can_be(participants):
+    found = structures(participants)
+    assert len(found) <= 4 and all(width > 1 and length > 1 for width, length in found)
+    whole = [width * length == participants for width, length in found]
+    assert all(whole) or not any(whole)
+
+
+def test_a_recipe_of_ones_own_is_the_same_for_all(tmp_path):
+    times = {}
+    for epochs in (1, 3):
+        overrides = [*EXACT, f"local.epochs={epochs}"]
+        file = tmp_path / "fleet.toml"
+        file.write_text("[[device]]\ncount = 3\nflops = 1e6\n")
+        plan = plan_methods(str(file), model=MODEL, overrides=overrides, algorithms=["dispfl", "fedavg"])
+        times[epochs] = {one.method.label: one.figures.visit_seconds for one in plan.candidates}
+    assert times[3]["fedavg"] == pytest.approx(3 * times[1]["fedavg"], rel=0.01)
+    assert times[3]["dispfl"] == pytest.approx(3 * times[1]["dispfl"], rel=0.1), "it also looks where to grow"
+
+
+def test_long_dry_runs_must_be_asked_for():
+    methods = {one.label: one.most for one in shortlist(5000, 20)}
+    assert methods["dispfl"] < 5000 < methods["apfl"] and methods["fedbuff, buffer 10"] > 10**8
