@@ -82,7 +82,7 @@ def test_methods_as_json(paceline, file):
     done = paceline(*file, "--json")
     told = json.loads(done.out)
     assert told["devices"] == 6 and told["participants"] == 3 and told["file"] is None
-    assert [one["name"] for one in told["candidates"]][0] == told["recommendation"]["name"]
+    assert next(one["name"] for one in told["candidates"]) == told["recommendation"]["name"]
     assert told["unknown"] and told["assumptions"]
 
 

@@ -82,7 +82,7 @@ def test_bytes_and_joules(fleet):
     assert found["fedavg"].visit_joules == pytest.approx(6)
     assert any("computing alone" in line for line in assumptions(plan))
     assert figures(plan_methods(fleet(2, 2), model=MODEL, overrides=EXACT))["fedavg"].visit_joules is None
-    both = [*EXACT, "fleet.link_watts=1", "fleet.links=constant:1"]
+    both = [*EXACT, "fleet.link_watts=1", "fleet.links=rate:1,1"]
     linked = figures(plan_methods(fleet(2, 2, 2, watts=3), model=MODEL, participants=2, overrides=both))
     assert linked["fedavg"].visit_joules > 6
 
@@ -101,6 +101,7 @@ def test_several_servers_and_what_is_left_out(fleet):
 def test_only_those_named_and_fedavg(fleet):
     plan = plan_methods(fleet(1, 2, 3), model=MODEL, overrides=EXACT, algorithms=["fedbuff@buffer=3", "ditto"])
     assert {one.method.label for one in plan.candidates} == {"fedavg", "fedbuff buffer=3", "ditto"}
+    assert "ditto@participants=3" in [one.name for one in plan.candidates], "as many at a time as the others"
     with pytest.raises(SettingError, match="fedbufff"):
         plan_methods(fleet(1, 2, 3), algorithms=["fedbufff"])
     with pytest.raises(SettingError, match="participants is 9; of 3 devices"):
@@ -113,7 +114,7 @@ def test_the_tree_is_plain_and_the_command_can_be_run(fleet):
     assert tree["devices"] == 3 and tree["recommendation"]["name"] == plan.best.name
     words = shlex.split(command(plan))
     assert words[:2] == ["paceline", "compare"] and words[2 : 2 + len(tries(plan))] == tries(plan)
-    settings = [value for word, value in zip(words, words[1:], strict=False) if word == "--set"]
+    settings = [value for word, value in itertools.pairwise(words) if word == "--set"]
     for name in tries(plan):
         assert make_settings(name, settings).clients == 3
     assert "3 devices" in repr(plan)

@@ -19,6 +19,7 @@ from paceline.cli.deploy import deploy_app
 from paceline.cli.join import join
 from paceline.cli.limits import some_workers
 from paceline.cli.names import NamesAlgorithms, algorithms, begun
+from paceline.cli.new import new
 from paceline.cli.options import (
     Absence,
     CheckPlaces,
@@ -58,6 +59,7 @@ app.command()(join)
 app.command()(reproduce)
 app.command(cls=NamesAlgorithms)(chaos)
 app.command()(algorithms)
+app.command()(new)
 
 
 class WorldKind(StrEnum):

@@ -84,14 +84,14 @@ class MethodPlan:
         return [one for one in self.candidates if one.figures.group == name]
 
     @property
-    def main(self) -> list[Candidate]:
-        """Those with the participants that were asked for: of these one is recommended."""
-        return self.group("some") or self.group("all")
-
-    @property
     def baseline(self) -> Candidate:
         """FedAvg with the participants that were asked for."""
-        return next(one for one in self.main if one.method.label == "fedavg")
+        return next(one for one in self.candidates if one.method.label == "fedavg")
+
+    @property
+    def main(self) -> list[Candidate]:
+        """Those with as many at a time: of these one is recommended."""
+        return self.group(self.baseline.figures.group)
 
     @property
     def best(self) -> Candidate:
@@ -184,6 +184,6 @@ def _ranked(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
         members = sorted(
             (one for one in found if one.figures.group == group), key=lambda one: one.figures.visit_seconds
         )
-        measure = measures.get(group, measures.get("all", math.nan))
+        measure = measures.get("all" if group == "peers" else group, math.nan)
         told += [replace(one, break_even=measure / one.figures.visit_seconds) for one in members]
     return tuple(told)

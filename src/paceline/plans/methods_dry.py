@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from paceline.algorithms.base import Traits
 from paceline.errors import Deserted
 from paceline.ledger import Ledger
+from paceline.plans.shortlist import SIZES
 from paceline.runs.dry import follow
 from paceline.runs.making import prepared
 from paceline.runs.settings import Settings
@@ -107,7 +108,7 @@ def _group(settings: Settings, traits: Traits) -> Group:
     structure = [getattr(algorithm, name, None) for name in ("width", "length")]
     if None not in structure:
         return "some" if math.prod(structure) < most else "all"
-    counts = [getattr(algorithm, name, None) for name in ("participants", "concurrency")]
+    counts = [getattr(algorithm, name, None) for name in SIZES]
     chosen = next((count for count in counts if isinstance(count, int)), most)
     return "some" if chosen * traits.servers < most else "all"
 

@@ -19,7 +19,7 @@ def recommend(plan: MethodPlan) -> list[str]:
     """The choice and its rivals, a sentence or two each."""
     best, base = plan.best, plan.baseline
     told = [_choice(plan, best, base), *_as_fast(plan, best), *_sequences(plan, best), *_cheapest(plan, best)]
-    if plan.group("some"):
+    if plan.participants < plan.clients:
         told += _everybody(plan)
     return [*told, *_skewed(plan), _chance(plan)]
 

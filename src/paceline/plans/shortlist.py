@@ -9,6 +9,8 @@ from paceline.algorithms.registry import algorithm_named
 from paceline.errors import SettingError
 
 OVERLAYS = ("ring", "torus", "complete")
+SIZES = ("participants", "concurrency")
+"""Settings that say how many clients are at work at a time."""
 STRUCTURES = 4
 """How many structures of PSFL lie between FedAvg and sequential FL at most."""
 MOST_SERVERS = 100
@@ -48,11 +50,19 @@ def shortlist(
         return usual
     chosen = [method for method in usual if method.algorithm in ("fedavg", *algorithms)]
     known = {method.algorithm for method in chosen}
-    for name in dict.fromkeys(algorithms):
-        algorithm_named(name.partition("@")[0])  # one that is misspelt is refused now
-        if name not in known:
-            chosen.append(Method(name, name.replace("@", " ")))
-    return chosen
+    others = [name for name in dict.fromkeys(algorithms) if name not in known]
+    return chosen + [Method(_sized(name, participants), name.rpartition(":")[2].replace("@", " ")) for name in others]
+
+
+def _sized(name: str, participants: int) -> str:
+    """The name with as many clients at a time as the others have, where that is a setting of its own."""
+    algorithm, _, variant = name.partition("@")
+    made = algorithm_named(algorithm).make()  # one that is misspelt is refused now
+    said = {word.partition("=")[0] for word in variant.split(",")}
+    for setting in SIZES:
+        if isinstance(getattr(made, setting, None), int) and not said & {*SIZES, "width", "length"}:
+            return f"{name}{',' if variant else '@'}{setting}={participants}"
+    return name
 
 
 def _check(clients: int, participants: int, servers: Sequence[int]) -> None:

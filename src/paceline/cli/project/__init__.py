@@ -1,0 +1,1 @@
+"""A project of one's own: what `paceline new` writes."""
