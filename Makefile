@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs test test-federation test-slow test-data check bench bench-dry bench-together bench-peers lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-slow test-data check bench bench-dry bench-together bench-peers dist lock sbom audit clean
 
 setup: $(READY)
 
@@ -61,6 +61,12 @@ bench-dry: $(READY)
 # Other frameworks on the same federations; wants PACELINE_DATA with mnist.npz, and some gigabytes under build/peers.
 bench-peers: $(READY)
 	$(BIN)/python -m benchmarks.peers --json build/peers.json
+
+# Wheel and sdist, by the pinned setuptools.
+dist: $(READY)
+	rm -rf dist build/lib build/bdist.*
+	$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')" > /dev/null
+	@ls dist/*
 
 # What the project is made of: the lock file with digests, a bill of materials, and known weaknesses of the pins.
 TOOLS := build/tools/bin

@@ -1,0 +1,186 @@
+"""Wheel and sdist: what is in them, what they say of themselves, and the README's commands from clone and wheel."""
+
+import email
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import paceline
+from tests.documents import Reader, commands
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+QUICK = ("paceline algorithms", "paceline settings psfl --explain", "paceline compare fedavg fedbuff --dry-run")
+"""Commands of the README, as they begin, that take a second or two."""
+LONG = (
+    "paceline run psfl",
+    "paceline compare fedavg psfl fedbuff --until",
+    "paceline run fedavg --seeds 10",
+    "paceline reproduce psfl-fig3",
+)
+PREPARED = ("paceline resume runs/my-study",)
+"""Needs a study that was interrupted."""
+MAKE = ("make demo", "make test")
+"""Set up an environment from a package index; CI runs them."""
+BUILD = "from setuptools import build_meta as b; print(b.build_sdist('dist'), b.build_wheel('dist'))"
+
+pytestmark = pytest.mark.skipif(not README.exists(), reason="not run from a source tree")
+
+
+def chosen(*beginnings):
+    return [command for command in commands(README) if command.startswith(beginnings)]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """What somebody has who has just cloned the repository: committed files only, where this is a repository."""
+    folder = tmp_path_factory.mktemp("clone") / "paceline"
+    if (ROOT / ".git").exists():
+        subprocess.run(["git", "clone", "-q", "--no-hardlinks", str(ROOT), str(folder)], check=True)
+    else:
+        shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".venv", "runs", "build", "dist", "demo"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of sdist and wheel, built of this tree as it is."""
+    folder = tmp_path_factory.mktemp("built") / "paceline"
+    left = shutil.ignore_patterns(
+        ".git", ".venv", "runs", "build", "dist", "demo", "__pycache__", "*.egg-info", ".*_cache"
+    )
+    shutil.copytree(ROOT, folder, ignore=left)
+    done = subprocess.run([sys.executable, "-c", BUILD], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "dist"
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (found,) = built.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Where the wheel alone was installed to."""
+    target = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.run([*pip, "--target", str(target), str(wheel)], check=True, capture_output=True)
+    return target
+
+
+def test_the_wheel_has_all_that_is_needed_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in names}
+    assert tops == {"paceline", f"paceline-{PROJECT['version']}.dist-info"}
+    source = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src/paceline").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert source - {*names} == set(), "every file of the package is in the wheel: code, types, templates, assets"
+    assert "paceline/py.typed" in names and any(name.endswith("licenses/LICENSE") for name in names)
+    assert not any("test" in Path(name).parts for name in names)
+
+
+def test_what_it_says_of_itself(wheel):
+    archive = zipfile.ZipFile(wheel)
+    folder = f"paceline-{PROJECT['version']}.dist-info"
+    told = email.message_from_bytes(archive.read(f"{folder}/METADATA"))
+    assert told["Name"] == "paceline" and told["Version"] == paceline.__version__
+    assert told["License-Expression"] == "Apache-2.0" and told["Author"] and told["Summary"] and told["Keywords"]
+    assert told["Description-Content-Type"] == "text/markdown" and "# Paceline" in told.get_payload()
+    assert told["Requires-Python"] == ">=3.11"
+    assert "paceline = paceline.cli.main:main" in archive.read(f"{folder}/entry_points.txt").decode()
+    extras = set(told.get_all("Provides-Extra"))
+    assert extras == set(PROJECT["optional-dependencies"])
+    (everything,) = PROJECT["optional-dependencies"]["all"]
+    named = re.search(r"\[(.*)\]", everything).group(1).split(",")
+    assert {*named} == extras - {"all", "dev", "docs"}, "`all` is every extra but those for developing"
+
+
+def test_version_and_citation_agree():
+    citation = (ROOT / "CITATION.cff").read_text()
+    cited = dict(re.findall(r"^([\w-]+): (.+)$", citation, flags=re.M))
+    assert PROJECT["version"] == paceline.__version__ == cited["version"]
+    assert (
+        cited["license"] == PROJECT["license"] and f"## {PROJECT['version']}" in (ROOT / "CHANGELOG.md").read_text()
+    )
+    for key in ("cff-version", "message", "title", "authors:", "abstract:", "keywords:"):
+        assert key in citation
+    assert PROJECT["authors"][0]["name"] in citation
+
+
+def test_the_sdist_can_be_tested(built):
+    (found,) = built.glob("*.tar.gz")
+    names = {name.partition("/")[2] for name in tarfile.open(found).getnames()}
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "Makefile"):
+        assert name in names
+    assert {"tests/test_package.py", "tests/conftest.py", "docs/commands.md", "src/paceline/py.typed"} <= names
+    assert not any(name.endswith(".pyc") for name in names)
+
+
+def test_every_command_of_the_readme_is_accounted_for():
+    assert {*commands(README)} == {*chosen(*QUICK, *LONG, *PREPARED, *MAKE)}
+    assert len(chosen(*QUICK)) == len(QUICK) and len(chosen(*LONG)) == len(LONG)
+
+
+def readers(tmp_path, clone, installed):
+    return {
+        "clone": Reader(tmp_path / "a", [sys.executable, "-m", "paceline"], str(clone / "src")),
+        "wheel": Reader(tmp_path / "b", [str(installed / "bin/paceline")], str(installed)),
+    }
+
+
+def test_the_readmes_quick_commands_from_clone_and_wheel(tmp_path, clone, installed):
+    for way, reader in readers(tmp_path, clone, installed).items():
+        assert reader.run("paceline --version") == f"paceline {PROJECT['version']}\n", way
+        for command in chosen(*QUICK):
+            assert reader.run(command), (way, command)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_readmes_long_commands_from_clone_and_wheel(tmp_path, clone, installed):
+    for reader in readers(tmp_path, clone, installed).values():
+        reader.limit = 900
+        for command in chosen(*LONG):
+            assert reader.run(command)
+        study = "runs/my-study"
+        begun = f"timeout -s INT 8 paceline compare fedavg psfl --set rounds=1500 --checkpoint 1 --out {study}"
+        assert reader.try_out(begun).returncode != 0, "it ended before it was interrupted"
+        for command in chosen(*PREPARED):
+            assert "fedavg" in reader.run(command)
+
+
+@pytest.mark.slow
+def test_the_wheel_in_a_clean_environment(wheel, tmp_path):
+    """A new virtual environment, which borrows what Paceline depends on from this one, and nothing else."""
+    venv.create(tmp_path / "clean", with_pip=True)
+    python = tmp_path / "clean/bin/python"
+
+    def do(*words):
+        return subprocess.run([str(python), *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert do("-c", "import paceline").returncode != 0
+    done = do("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel))
+    assert done.returncode == 0, done.stderr
+    (site,) = (tmp_path / "clean/lib").glob("python*/site-packages")
+    (site / "borrowed.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n")
+    where = do("-c", "import paceline; print(paceline.__file__)").stdout
+    assert where.startswith(str(site)), where
+    reader = Reader(tmp_path / "desk", [str(tmp_path / "clean/bin/paceline")])
+    assert reader.run("paceline --version") == f"paceline {PROJECT['version']}\n"
+    assert "fedavg" in reader.run("paceline run fedavg --set clients=5 --set rounds=2 -q")
+    assert (tmp_path / "desk/runs").is_dir()
+    reader.run("paceline new my-study")
