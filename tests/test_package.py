@@ -40,6 +40,16 @@ def chosen(*beginnings):
     return [command for command in commands(README) if command.startswith(beginnings)]
 
 
+def copy_tree(folder):
+    """This tree without what was made in it."""
+
+    def left_out(where, names):
+        made = {"runs", "build", "dist", "demo"} if Path(where) == ROOT else {"__pycache__"}
+        return {name for name in names if name in made or name.endswith(".egg-info") or name.startswith(".")}
+
+    shutil.copytree(ROOT, folder, ignore=left_out)
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
     """What somebody has who has just cloned the repository: committed files only, where this is a repository."""
@@ -47,7 +57,7 @@ def clone(tmp_path_factory):
     if (ROOT / ".git").exists():
         subprocess.run(["git", "clone", "-q", "--no-hardlinks", str(ROOT), str(folder)], check=True)
     else:
-        shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".venv", "runs", "build", "dist", "demo"))
+        copy_tree(folder)
     return folder
 
 
@@ -123,7 +133,8 @@ def test_version_and_citation_agree():
 
 def test_the_sdist_can_be_tested(built):
     (found,) = built.glob("*.tar.gz")
-    names = {name.partition("/")[2] for name in tarfile.open(found).getnames()}
+    with tarfile.open(found) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
     for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "Makefile"):
         assert name in names
     assert {"tests/test_package.py", "tests/conftest.py", "docs/commands.md", "src/paceline/py.typed"} <= names

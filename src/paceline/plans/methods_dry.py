@@ -105,9 +105,9 @@ def _group(settings: Settings, traits: Traits) -> Group:
     if traits.servers == 0:
         return "peers"
     algorithm, most = settings.algorithm, settings.clients
-    structure = [getattr(algorithm, name, None) for name in ("width", "length")]
-    if None not in structure:
-        return "some" if math.prod(structure) < most else "all"
+    width, length = (getattr(algorithm, name, None) for name in ("width", "length"))
+    if width is not None and length is not None:
+        return "some" if width * length < most else "all"
     counts = [getattr(algorithm, name, None) for name in SIZES]
     chosen = next((count for count in counts if isinstance(count, int)), most)
     return "some" if chosen * traits.servers < most else "all"
