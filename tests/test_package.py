@@ -65,10 +65,7 @@ def clone(tmp_path_factory):
 def built(tmp_path_factory):
     """The folder of sdist and wheel, built of this tree as it is."""
     folder = tmp_path_factory.mktemp("built") / "paceline"
-    left = shutil.ignore_patterns(
-        ".git", ".venv", "runs", "build", "dist", "demo", "__pycache__", "*.egg-info", ".*_cache"
-    )
-    shutil.copytree(ROOT, folder, ignore=left)
+    copy_tree(folder)
     done = subprocess.run([sys.executable, "-c", BUILD], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "dist"
