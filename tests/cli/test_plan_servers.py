@@ -104,3 +104,50 @@ def test_neither_help_nor_formulas_wait_for_torch(words, tmp_path):
     loaded = done.stderr.rpartition("loaded: ")[2]
     assert "torch" not in loaded and "cvxpy" not in loaded
     assert words != ("--help",) or loaded.strip() == "[]"
+
+
+def test_the_devices_of_a_fleet(paceline, tmp_path):
+    """Alike they are what the options say; unequal ones make rounds as long as the slowest of them."""
+    rows = ["seconds,up_mbps,down_mbps", *["1,10,10"] * 8]
+    (tmp_path / "alike.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "unequal.csv").write_text("\n".join([*rows[:-1], "9,10,10"]) + "\n")
+    words = ("plan", "servers", "-k", "8", "-t", "ring", "-m", "4", "--json")
+    said = answer(paceline(*words, "--clients", "8", "--compute", "1"))
+    alike = answer(paceline(*words, "--fleet", "alike.csv"))
+    assert alike["demand"]["devices"] == "alike.csv" and alike["demand"]["clients"] == 8
+    for one, other in zip(said["candidates"], alike["candidates"], strict=True):
+        assert other["time_closed_form"] == pytest.approx(one["time_closed_form"])
+        assert other["time_simulated"] == pytest.approx(one["time_simulated"], rel=1e-6)
+    unequal = answer(paceline(*words, "--fleet", "unequal.csv"))
+    found = {one["name"]: one for one in unequal["candidates"]}
+    before = {one["name"]: one for one in alike["candidates"]}
+    for name, one in found.items():
+        assert one["time_closed_form"] == pytest.approx(before[name]["time_closed_form"] + 8), "all 8 take part"
+        assert one["time_simulated"] == pytest.approx(before[name]["time_simulated"] + 8, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--fleet", "fleet.csv", "--compute", "2"), "fleet.csv and --compute both say the same"),
+        (("--fleet", "fleet.csv", "--clients", "9"), "fleet.csv and --clients both say the same"),
+        (("--fleet", "flops.csv"), "says neither the seconds of a visit nor byte rates"),
+        (("--fleet", "nowhere.csv"), "nowhere.csv"),
+        (("--fleet", "fleet.csv", "-k", "4"), "4 participants of 3 clients"),
+    ],
+)
+def test_complaints_of_a_fleet(paceline, tmp_path, words, said):
+    (tmp_path / "fleet.csv").write_text("seconds\n1\n2\n3\n")
+    (tmp_path / "flops.csv").write_text("flops\n1e9\n")
+    done = paceline("plan", "servers", *words)
+    assert done.status == 1 and said in done.err, done.err
+
+
+def test_a_fleet_without_rates_takes_those_that_are_said(paceline, tmp_path):
+    rows = ["seconds,latency,availability", "1,0.1,always", '2,0.3,"duty:60,0.5"', "3,0.2,always"]
+    (tmp_path / "fleet.csv").write_text("\n".join(rows) + "\n")
+    done = paceline("plan", "servers", "--fleet", "fleet.csv", "--client-mbps", "5,20", "-k", "3", "-m", "3")
+    assert done.status == 0, done.err
+    told = " ".join(done.out.split())
+    for word in ("3 devices of fleet.csv", "0.2 s, their mean latency", "away at times is left out"):
+        assert word in told

@@ -15,6 +15,7 @@ from paceline.plans import fleet as measured
 from paceline.plans import methods, overlap, peers
 from paceline.plans import servers as overlays
 from paceline.plans.demand import Demand
+from paceline.plans.demand_devices import from_devices, read_devices
 from paceline.plans.fleet_file import as_toml
 from paceline.plans.neighbours import Peers
 from paceline.plans.pace import Pace
@@ -79,15 +80,19 @@ def plan_servers(
     numbers: Sequence[int] = overlays.SERVERS,
     *,
     simulate: bool = False,
+    fleet: str | PathLike[str] | None = None,
     **more: Any,
 ) -> overlays.Plan:
     """How many parameter servers, and linked how: candidates by time, traffic and consensus, the best one first.
 
-    ``more`` says what is asked of them: ``clients``, ``participants``, ``megabits``, ``client_up``, ``server``, …
+    ``more`` says what is asked of them: ``clients``, ``participants``, ``megabits``, ``client_up``, ``server``, …;
+    the file of a ``fleet`` says who the clients are, one by one.
 
     >>> plan_servers(["ring"], [4], clients=100, participants=20).best.servers in (1, 4)
     True
     """
+    if fleet is not None:
+        more |= from_devices(read_devices(fspath(fleet)), more)
     return overlays.plan_servers(Demand(**more), topologies, numbers, simulate=simulate)
 
 

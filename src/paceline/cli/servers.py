@@ -23,12 +23,25 @@ HELP = (
     "The best is the one with the least time per round times rounds needed. These are, for as many of FedAvg,"
     " 1 - d + d g, with d the --drift and g = (128/p² + 64/p + 4/K) / (192 + 4/K₀) from the paper's Theorem 2: p is"
     " the consensus rate of the overlay, K the clients of a round and K₀ those asked for. The theorem is a bound, and"
-    " d a guess: see between which values the recommendation holds."
+    " d a guess: see between which values the recommendation holds.\n\n"
+    "With --fleet, the devices of a file are the clients, each with its own seconds and byte rates: simulated one by"
+    " one, and in the formula by their mean link and the expected slowest of a round."
 )
 
 
 def servers_command(
-    clients: Annotated[int, typer.Option("--clients", "-n", help="Clients there are.")] = Demand.clients,
+    fleet: Annotated[
+        str | None,
+        typer.Option(
+            "--fleet",
+            "-f",
+            help="A fleet file (docs/fleets.md): its devices are the clients, with their own seconds and byte rates.",
+        ),
+    ] = None,
+    clients: Annotated[
+        int | None,
+        typer.Option("--clients", "-n", help="Clients there are.", show_default=f"{Demand.clients}, or the fleet's"),
+    ] = None,
     participants: Annotated[
         int, typer.Option("--participants", "-k", help="Clients that take part in a round, at all servers together.")
     ] = Demand.participants,
@@ -40,8 +53,13 @@ def servers_command(
     ] = None,
     dataset: Annotated[str, typer.Option("--dataset", help="The dataset that --model is for.")] = "mnist",
     client_mbps: Annotated[
-        str, typer.Option("--client-mbps", help="Byte rate of a client's link, both ways, or UP,DOWN as in 5,20.")
-    ] = f"{Demand.client_up:g}",
+        str | None,
+        typer.Option(
+            "--client-mbps",
+            help="Byte rate of a client's link, both ways, or UP,DOWN as in 5,20.",
+            show_default=f"{Demand.client_up:g}, or the fleet's",
+        ),
+    ] = None,
     server_mbps: Annotated[
         float, typer.Option("--server-mbps", help="What a server's clients share, each way (b); inf: unlimited.")
     ] = Demand.server,
@@ -51,7 +69,14 @@ def servers_command(
     link_mbps: Annotated[
         float, typer.Option("--link-mbps", help="Byte rate of a link between two servers, each way (A); or inf.")
     ] = Demand.link,
-    compute: Annotated[float, typer.Option("--compute", help="Mean seconds that a client trains.")] = Demand.compute,
+    compute: Annotated[
+        float | None,
+        typer.Option(
+            "--compute",
+            help="Mean seconds that a client trains.",
+            show_default=f"{Demand.compute:g}, or the fleet's",
+        ),
+    ] = None,
     spread: Annotated[
         float, typer.Option("--spread", help="Spread of that time from visit to visit, as a share of it; 0 to 0.5.")
     ] = Demand.spread,
@@ -93,17 +118,13 @@ def servers_command(
     # networkx is imported here and not above: help should not wait for it.
     from paceline.plans.servers import SERVERS, TOPOLOGIES, plan_servers
 
-    up, down = _both_ways(client_mbps)
     demand = Demand(
-        clients=clients,
+        **_clients(fleet, clients, client_mbps, compute),
         participants=participants,
         megabits=_megabits(megabits, model, dataset),
-        client_up=up,
-        client_down=down,
         server=server_mbps,
         node=node_mbps,
         link=link_mbps,
-        compute=compute,
         spread=spread,
         weights=weights,
         drift=drift,
@@ -113,6 +134,18 @@ def servers_command(
         print_json(_tree(found))
     else:
         _answer(found).print()
+
+
+def _clients(fleet: str | None, clients: int | None, mbps: str | None, compute: float | None) -> dict[str, Any]:
+    """How many there are, how fast they are, and how they are linked: as was said, or as the fleet's file says."""
+    up, down = (None, None) if mbps is None else _both_ways(mbps)
+    said = {"clients": clients, "client_up": up, "client_down": down, "compute": compute}
+    given = {name: value for name, value in said.items() if value is not None}
+    if fleet is None:
+        return given
+    from paceline.plans.demand_devices import from_devices, read_devices
+
+    return given | from_devices(read_devices(fleet), given)
 
 
 def _both_ways(text: str) -> tuple[float, float]:
@@ -142,7 +175,9 @@ def _megabits(given: float | None, model: str | None, dataset: str) -> float:
 def _tree(plan: Plan) -> dict[str, Any]:
     from paceline.plans.servers_reasons import explain
 
+    devices = plan.demand.devices
     demand = {key: None if value == math.inf else value for key, value in asdict(plan.demand).items()}
+    demand["devices"] = None if devices is None else devices.file
     return {
         "demand": demand,
         "candidates": [_leaf(one) for one in plan.candidates],

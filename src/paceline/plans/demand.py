@@ -10,6 +10,7 @@ from paceline.bounds import LONGEST
 from paceline.errors import SettingError, nearest
 
 if TYPE_CHECKING:
+    from paceline.plans.demand_devices import Devices
     from paceline.system.fleet import FleetSettings
 
 RATES = ("client_up", "client_down", "server", "node", "link")
@@ -38,6 +39,8 @@ class Demand:
     """Its standard deviation from visit to visit, as a share of it."""
     weights: str = "optimal"
     drift: float = 0.1
+    devices: Devices | None = None
+    """The clients one by one, if they are known; then ``compute`` and the clients' rates are their means."""
 
     def __post_init__(self) -> None:
         if self.participants < 1 or self.clients < self.participants:

@@ -130,14 +130,20 @@ def slowest_link(graph: Graph, demand: Demand) -> tuple[float, bool]:
 def closed_form(graph: Graph, each: int, demand: Demand) -> Parts:
     """PF-10 for a graph whose servers have so many clients each."""
     backbone, nodes = slowest_link(graph, demand)
-    longest = 1.0 + demand.spread * expected_maximum(graph.nodes * each)
     return Parts(
         server=2 * each * demand.megabits / demand.server,
         clients=demand.megabits / demand.client_up + demand.megabits / demand.client_down,
-        training=demand.compute * longest,
+        training=_longest(graph.nodes * each, demand),
         backbone=backbone,
         nodes=nodes,
     )
+
+
+def _longest(clients: int, demand: Demand) -> float:
+    """Seconds of the longest of so many visits: E Z_(K) of PF-11, or the slowest of as many unequal devices."""
+    if demand.devices is not None and demand.devices.seconds:
+        return demand.devices.longest(clients)
+    return demand.compute * (1.0 + demand.spread * expected_maximum(clients))
 
 
 def traffic(graph: Graph, each: int, size: float) -> tuple[float, float]:
@@ -314,7 +320,7 @@ def _simulated(found: Sequence[Candidate], demand: Demand) -> list[Candidate]:
     from paceline.plans.servers_dry import measure
 
     def seen(one: Candidate) -> Candidate:
-        if 2 * (one.clients + len(one.graph.edges)) > MOST_TRANSFERS[demand.spread > 0]:
+        if 2 * (one.clients + len(one.graph.edges)) > MOST_TRANSFERS[demand.spread > 0 or demand.devices is not None]:
             return one
         return replace(one, **asdict(measure(one.graph, one.each, demand)))
 

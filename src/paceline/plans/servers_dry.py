@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -40,19 +40,25 @@ class Measured:
 def measure(graph: Graph, each: int, demand: Demand) -> Measured:
     """Mean seconds and bytes of a round in which each server of the graph has so many clients.
 
-    All clients take part in all rounds: devices are alike and every visit's time is drawn anew, so that it makes no
-    difference to draw them from many more.
+    Where devices are alike, all clients take part in all rounds: every visit's time is drawn anew, so that it makes
+    no difference to draw them from many more. Unequal devices are drawn from all there are.
     """
-    clients, jitter = graph.nodes * each, demand.spread > 0
+    clients, jitter = graph.nodes * each, demand.spread > 0 or demand.devices is not None
     wanted = min(max(TRANSFERS // (2 * clients + 2 * len(graph.edges)), FEWEST), MOST if jitter else FEWEST)
     rounds = SKIPPED + wanted
     ledger = Ledger(keep=False)
-    fleet = demand.with_models_of(MODEL / BYTES_PER_MBIT).fleet()
+    scaled = demand.with_models_of(MODEL / BYTES_PER_MBIT)
+    fleet = scaled.fleet()
     with TemporaryDirectory(prefix="paceline-") as folder:  # a random graph must be the one that was looked at
         file = Path(folder) / "overlay.txt"
         file.write_text("".join(f"{i} {j}\n" for i, j in graph.edges), encoding="utf-8")
         topology = str(file) if graph.edges else "complete:1"
         algorithm = PFedAvg(rounds=rounds, topology=topology, participants=None, weights="uniform")
+        if demand.devices is not None:
+            listed = Path(folder) / "devices.csv"
+            demand.devices.write(listed, scaled.megabits / demand.megabits)
+            fleet = replace(fleet, file=str(listed), latency=demand.devices.latency)
+            algorithm, clients = replace(algorithm, participants=each), demand.clients
         lengths = np.diff(dry(algorithm, fleet, clients=clients, ledger=ledger).times[SKIPPED - 1 :])
     totals, models = ledger.totals(), MODEL * rounds
     return Measured(

@@ -134,6 +134,21 @@ def _range(plan: Plan) -> str:
 
 def _doubts(plan: Plan) -> list[str]:
     """What must be known about the times that were compared."""
+    return _of_devices(plan) + _of_times(plan)
+
+
+def _of_devices(plan: Plan) -> list[str]:
+    devices = plan.demand.devices
+    if devices is None:
+        return []
+    told = f"The {devices.count} devices of {devices.file}: simulated one by one; by formula, mean links"
+    told += " and the slowest of a round's." if devices.seconds else "."
+    if devices.latency:
+        told += f" Every transfer waits {devices.latency:.3g} s, their mean latency."
+    return [told + (" That some are away at times is left out." if devices.absent else "")]
+
+
+def _of_times(plan: Plan) -> list[str]:
     if plan.best.by_formula:
         large = ", ".join(one.name for one in plan.candidates if one.time_simulated is None)
         return [f"Judged by the formula, since some have too many transfers a round to be simulated: {large}."]
