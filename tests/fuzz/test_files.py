@@ -17,7 +17,6 @@ from paceline.data.own import _load_once
 from paceline.errors import DataError, PacelineError
 from paceline.runs.settings import make_settings
 from paceline.system.fleet import FleetSettings, build_fleet
-from paceline.system.listed import read_fleet
 from paceline.topology.files import read_graph
 from tests.fuzz.hostile import CORPUS, damaged, explained
 from tests.fuzz.test_settings import check_fleet
@@ -30,7 +29,6 @@ def fleet(**words):
 
 
 def a_fleet(path):
-    read_fleet.cache_clear()
     return fleet(file=f"{path},repeat")
 
 

@@ -23,7 +23,6 @@ flops = 4e9
 
 
 def written(tmp_path, text, name="fleet.csv"):
-    read_fleet.cache_clear()
     (tmp_path / name).write_text(text)
     return str(tmp_path / name)
 
@@ -141,3 +140,14 @@ def test_measured_times_come_one_after_the_other(tmp_path):
 def test_measured_times_that_are_none(tmp_path, text, said):
     with pytest.raises(DataError, match=said):
         read_fleet(written(tmp_path, text, "fleet.toml"))
+
+
+def test_a_file_that_has_changed_is_read_again(tmp_path, monkeypatch):
+    for folder, seconds in (("a", "1\n"), ("b", "22\n")):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        (tmp_path / folder / "fleet.csv").write_text(f"seconds\n{seconds}")
+        assert read_fleet("fleet.csv").numbers["seconds"] == (float(seconds),)
+    assert read_fleet("fleet.csv") is read_fleet("fleet.csv"), "once, as long as it is the same"
+    (tmp_path / "b/fleet.csv").write_text("seconds\n3\n")
+    assert read_fleet("fleet.csv").numbers["seconds"] == (3.0,)

@@ -78,7 +78,7 @@ def _absent(fleet: FleetFile) -> bool:
 
 
 def from_devices(devices: Devices, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a demand takes from devices: their number, mean seconds and links; saying one of them twice is an error."""
+    """What a demand takes from devices: their number, mean seconds and links; to say one twice is an error."""
     found: dict[str, Any] = {"clients": devices.count, "devices": devices}
     if devices.seconds:
         found["compute"] = math.fsum(devices.seconds) / devices.count

@@ -187,9 +187,23 @@ class ListedAvailability:
         return self._rules[device % len(self._rules)].leaves(device, visit, start, seconds)
 
 
-@lru_cache(maxsize=8)
 def read_fleet(text: str) -> FleetFile:
     """The fleet in ``FILE`` or ``FILE,repeat``; every complaint names the file and the place in it."""
+    return _read_once(text, _state(text.removesuffix(",repeat")))
+
+
+def _state(path: str) -> tuple[str | int, ...]:
+    """By what a file that has changed since it was read, or lies elsewhere, is known."""
+    file = expanded(path).absolute()
+    try:
+        found = file.stat()
+    except (OSError, ValueError):  # reading it says what is wrong
+        return ()
+    return str(file), found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=8)
+def _read_once(text: str, _known_by: tuple[str | int, ...]) -> FleetFile:
     path, repeat = text.removesuffix(",repeat"), text.endswith(",repeat")
     if path in announced("fleets"):
         path = _announced_path(path)
