@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -65,6 +66,12 @@ def blocks(page: Path, *languages: str) -> list[Block]:
     return [block for block in found if not languages or block.language in languages]
 
 
+def listed(page: Path) -> list[str]:
+    """The commands that a page lists, in blocks without a language, one a line, each with a remark behind a ``#``."""
+    lines = [line for block in blocks(page, "") for line in block.text.splitlines()]
+    return [re.sub(r"\s{2,}#.*", "", line).rstrip() for line in lines if line.startswith("paceline ")]
+
+
 def run_python(found: list[Block]) -> None:
     """Run blocks in one name space, in the current directory; an error names the page's line."""
     module = sys.modules["page"] = ModuleType("page")  # dataclasses look it up; like a script, it has no spec
@@ -98,12 +105,38 @@ def programs() -> dict[str, str]:
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-def _run(command: str, shown: list[str], directory: Path, environment: dict[str, str]) -> None:
+def programs_with(paceline: list[str], folder: Path, python_path: Path | None = None) -> dict[str, str]:
+    """An environment in which ``paceline`` runs these words, by way of a script in a new folder.
+
+    Python finds modules in ``python_path`` first, and nowhere else than where it would without any if that is None.
+    """
+    folder.mkdir()
+    script = folder / "paceline"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(paceline)} "$@"\n')
+    script.chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"
+    return environment | ({} if python_path is None else {"PYTHONPATH": str(python_path)})
+
+
+def run(command: str, directory: Path, environment: dict[str, str], limit: float = 600.0) -> str:
+    """Type a command, which must end well; what it printed."""
     ended = subprocess.run(
-        command, shell=True, cwd=directory, env=environment, capture_output=True, text=True, timeout=600, check=False
+        command,
+        shell=True,
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=limit,
+        check=False,
     )
-    printed = ended.stdout + ended.stderr
-    assert ended.returncode == 0, f"{command}\n{printed}"
+    assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
+    return ended.stdout + ended.stderr
+
+
+def _run(command: str, shown: list[str], directory: Path, environment: dict[str, str]) -> None:
+    printed = run(command, directory, environment)
     lines = iter([_shape(line) for line in printed.splitlines()])
     for line in shown:
         wanted = _shape(line)

@@ -1,6 +1,7 @@
 """Wheel and sdist: what is in them, what they say of themselves, and the README's commands from clone and wheel."""
 
 import email
+import os
 import re
 import shutil
 import subprocess
@@ -14,12 +15,19 @@ from pathlib import Path
 import pytest
 
 import paceline
-from tests.documents import Reader, commands
+from tests.documents import follow, listed, programs_with, run
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-QUICK = ("paceline algorithms", "paceline settings psfl --explain", "paceline compare fedavg fedbuff --dry-run")
+COMMANDS = listed(README)
+QUICK = (
+    "paceline algorithms",
+    "paceline settings psfl --explain",
+    "paceline compare fedavg fedbuff --dry-run",
+    "paceline plan fleet",
+    "paceline new",
+)
 """Commands of the README, as they begin, that take a second or two."""
 LONG = (
     "paceline run psfl",
@@ -29,15 +37,13 @@ LONG = (
 )
 PREPARED = ("paceline resume runs/my-study",)
 """Needs a study that was interrupted."""
-MAKE = ("make demo", "make test")
-"""Set up an environment from a package index; CI runs them."""
 BUILD = "from setuptools import build_meta as b; print(b.build_sdist('dist'), b.build_wheel('dist'))"
 
 pytestmark = pytest.mark.skipif(not README.exists(), reason="not run from a source tree")
 
 
 def chosen(*beginnings):
-    return [command for command in commands(README) if command.startswith(beginnings)]
+    return [command for command in COMMANDS if command.startswith(beginnings)]
 
 
 def copy_tree(folder):
@@ -139,36 +145,41 @@ def test_the_sdist_can_be_tested(built):
 
 
 def test_every_command_of_the_readme_is_accounted_for():
-    assert {*commands(README)} == {*chosen(*QUICK, *LONG, *PREPARED, *MAKE)}
-    assert len(chosen(*QUICK)) == len(QUICK) and len(chosen(*LONG)) == len(LONG)
+    assert {*COMMANDS} == {*chosen(*QUICK, *LONG, *PREPARED)}
+    assert len(COMMANDS) == len(QUICK) + len(LONG) + len(PREPARED)
 
 
-def readers(tmp_path, clone, installed):
-    return {
-        "clone": Reader(tmp_path / "a", [sys.executable, "-m", "paceline"], str(clone / "src")),
-        "wheel": Reader(tmp_path / "b", [str(installed / "bin/paceline")], str(installed)),
-    }
+def desks(tmp_path, clone, installed):
+    """Two places to type in, and what ``paceline`` is there."""
+    for way, words, path in (
+        ("clone", [sys.executable, "-m", "paceline"], clone / "src"),
+        ("wheel", [str(installed / "bin/paceline")], installed),
+    ):
+        (tmp_path / way).mkdir()
+        (tmp_path / way / "fleet.csv").write_text("seconds\n1\n2\n5\n")
+        yield tmp_path / way, programs_with(words, tmp_path / f"{way}-bin", path)
 
 
 def test_the_readmes_quick_commands_from_clone_and_wheel(tmp_path, clone, installed):
-    for way, reader in readers(tmp_path, clone, installed).items():
-        assert reader.run("paceline --version") == f"paceline {PROJECT['version']}\n", way
+    for desk, environment in desks(tmp_path, clone, installed):
+        assert run("paceline --version", desk, environment) == f"paceline {PROJECT['version']}\n"
         for command in chosen(*QUICK):
-            assert reader.run(command), (way, command)
+            assert run(command, desk, environment), (desk.name, command)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_the_readmes_long_commands_from_clone_and_wheel(tmp_path, clone, installed):
-    for reader in readers(tmp_path, clone, installed).values():
-        reader.limit = 900
+@pytest.mark.timeout(3600)
+def test_the_readmes_long_commands_and_the_tutorial_from_clone_and_wheel(tmp_path, clone, installed):
+    for desk, environment in desks(tmp_path, clone, installed):
         for command in chosen(*LONG):
-            assert reader.run(command)
-        study = "runs/my-study"
-        begun = f"timeout -s INT 8 paceline compare fedavg psfl --set rounds=1500 --checkpoint 1 --out {study}"
-        assert reader.try_out(begun).returncode != 0, "it ended before it was interrupted"
+            assert run(command, desk, environment)
+        begun = "timeout -s INT 10 paceline compare fedavg psfl --set rounds=3000 --checkpoint 1 --out runs/my-study"
+        ended = subprocess.run(begun, shell=True, cwd=desk, env=environment, capture_output=True, check=False)
+        assert ended.returncode != 0, "it ended before it was interrupted"
         for command in chosen(*PREPARED):
-            assert "fedavg" in reader.run(command)
+            assert "fedavg" in run(command, desk, environment)
+        (desk / "tutorial").mkdir()
+        assert follow(ROOT / "docs/tutorial.md", desk / "tutorial", path=environment)
 
 
 @pytest.mark.slow
@@ -176,9 +187,11 @@ def test_the_wheel_in_a_clean_environment(wheel, tmp_path):
     """A new virtual environment, which borrows what Paceline depends on from this one, and nothing else."""
     venv.create(tmp_path / "clean", with_pip=True)
     python = tmp_path / "clean/bin/python"
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
     def do(*words):
-        return subprocess.run([str(python), *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        command = [str(python), *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     assert do("-c", "import paceline").returncode != 0
     done = do("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel))
@@ -187,8 +200,8 @@ def test_the_wheel_in_a_clean_environment(wheel, tmp_path):
     (site / "borrowed.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n")
     where = do("-c", "import paceline; print(paceline.__file__)").stdout
     assert where.startswith(str(site)), where
-    reader = Reader(tmp_path / "desk", [str(tmp_path / "clean/bin/paceline")])
-    assert reader.run("paceline --version") == f"paceline {PROJECT['version']}\n"
-    assert "fedavg" in reader.run("paceline run fedavg --set clients=5 --set rounds=2 -q")
-    assert (tmp_path / "desk/runs").is_dir()
-    reader.run("paceline new my-study")
+    environment = programs_with([str(tmp_path / "clean/bin/paceline")], tmp_path / "bin")
+    assert run("paceline --version", tmp_path, environment) == f"paceline {PROJECT['version']}\n"
+    assert "fedavg" in run("paceline run fedavg --set clients=5 --set rounds=2 -q --out out", tmp_path, environment)
+    assert (tmp_path / "out/report.html").is_file()
+    run("paceline new my-study", tmp_path, environment)
