@@ -119,7 +119,7 @@ def programs_with(paceline: list[str], folder: Path, python_path: Path | None = 
     return environment | ({} if python_path is None else {"PYTHONPATH": str(python_path)})
 
 
-def run(command: str, directory: Path, environment: dict[str, str], limit: float = 600.0) -> str:
+def run(command: str, directory: Path, environment: dict[str, str]) -> str:
     """Type a command, which must end well; what it printed."""
     ended = subprocess.run(
         command,
@@ -128,7 +128,7 @@ def run(command: str, directory: Path, environment: dict[str, str], limit: float
         env=environment,
         capture_output=True,
         text=True,
-        timeout=limit,
+        timeout=600,
         check=False,
     )
     assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"

@@ -82,7 +82,7 @@ def _refuse(file: str) -> None:
 def _answer(plan: MethodPlan) -> Answer:
     from paceline.api.plan_page import TITLES, cells, group_title
     from paceline.plans.methods import GROUPS
-    from paceline.plans.methods_reasons import assumptions, recommend, unknown
+    from paceline.plans.methods_reasons import assumptions, command, recommend, unknown
 
     rows: list[tuple[list[str], bool]] = []
     for group in GROUPS:
@@ -100,6 +100,7 @@ def _answer(plan: MethodPlan) -> Answer:
             f"Recommended: {first}",
             *more,
             *(f"Not known: {line}" for line in unknown(plan)),
+            f"To find out: {command(plan)}",
             *(f"Assumed: {line}" for line in assumptions(plan)),
         ],
         close=True,

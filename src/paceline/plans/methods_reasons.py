@@ -109,8 +109,7 @@ def unknown(plan: MethodPlan) -> list[str]:
     """What nobody knows before something is learned."""
     return [
         "Accuracy: nothing was learned. How many visits a method needs depends on data, model and recipe; a late"
-        " update or a model that passed through several devices is not worth the same as one of FedAvg.",
-        f"The break-even is the answer to that question turned round; the real one is: {command(plan)}",
+        " update, or a model that passed through several devices, is not worth the same as an update of FedAvg.",
     ]
 
 
