@@ -2,10 +2,12 @@
 
 import itertools
 import json
+import re
 import shlex
 
 import pytest
 
+from paceline.api.plan_page import render_plan, write_plan
 from paceline.errors import SettingError
 from paceline.plans.methods import plan_methods
 from paceline.plans.methods_dry import VISITS
@@ -143,3 +145,18 @@ def test_a_recipe_of_ones_own_is_the_same_for_all(tmp_path):
 def test_long_dry_runs_must_be_asked_for():
     methods = {one.label: one.most for one in shortlist(5000, 20)}
     assert methods["dispfl"] < 5000 < methods["apfl"] and methods["fedbuff, buffer 10"] > 10**8
+
+
+def test_the_page_of_a_plan_is_text_and_fetches_nothing(tmp_path):
+    file = tmp_path / "<img src=x onerror=alert(1)>.csv"
+    file.write_text("seconds\n1\n2\n3\n")
+    plan = plan_methods(str(file), model=MODEL, overrides=EXACT, algorithms=["fedbuff"])
+    page = render_plan(plan)
+    assert "&lt;img src=x" in page and "<img" not in page and "<script" not in page
+    assert not re.search(r"(src|href)=|url\((?!#)|@import", page.replace("&lt;img src=x onerror", ""))
+    for one in plan.candidates:
+        assert one.name in page
+    again = write_plan(plan, tmp_path / "plan.html")
+    assert again.read_text() == page
+    with pytest.raises(FileExistsError):
+        write_plan(plan, again)
