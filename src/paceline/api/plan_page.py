@@ -63,7 +63,7 @@ def render_plan(plan: MethodPlan) -> str:
         words("h2", "What is not known"),
         _list(unknown(plan)),
         words("p", "To find out:"),
-        tag("pre", words("code", command(plan)), style="white-space: pre-wrap"),
+        tag("pre", words("code", command(plan)), class_="command", style="white-space: pre-wrap"),
         words("h2", "What was assumed"),
         _list(assumptions(plan)),
     ]
@@ -75,7 +75,8 @@ def render_plan(plan: MethodPlan) -> str:
 
 
 def _table(plan: MethodPlan) -> str:
-    head = [words("th", title.replace("-\n", "-").replace("\n", " ")) for title in ("method", *TITLES, "to run it")]
+    head = [words("th", title.replace("-\n", "-").replace("\n", " ")) for title in ("method", *TITLES)]
+    head.append(words("th", "to run it", class_="words"))
     rows = []
     for group in GROUPS:
         if found := plan.group(group):
@@ -87,7 +88,11 @@ def _table(plan: MethodPlan) -> str:
 def _row(one: Candidate, *, chosen: bool) -> str:
     label = tag("td", words("strong", one.method.label) if chosen else words("span", one.method.label))
     best = {"class_": "best"} if chosen else {}
-    return label + "".join(words("td", cell, **best) for cell in cells(one)) + tag("td", words("code", one.name))
+    return (
+        label
+        + "".join(words("td", cell, **best) for cell in cells(one))
+        + tag("td", words("code", one.name), class_="words")
+    )
 
 
 def _left_out(plan: MethodPlan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from paceline.report.style import PAGE_STYLE, STYLE
 from paceline.report.text import tag, words
 
-_WIDE = "<style>p, li { max-width: 100ch; } code { overflow-wrap: anywhere; }</style>"
+_MORE = "main p, main li { max-width: 100ch; } code { overflow-wrap: anywhere; } .words { text-align: left; }"
 
 
 def sheet(title: str, note: str, body: str) -> str:
@@ -14,8 +14,7 @@ def sheet(title: str, note: str, body: str) -> str:
         '<meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         + words("title", title)
-        + tag("style", STYLE + PAGE_STYLE)
-        + _WIDE
+        + tag("style", STYLE + PAGE_STYLE + _MORE)
     )
-    top = words("h1", title) + words("p", note, class_="note")
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{top}{body}</body></html>\n'
+    top = tag("header", words("h1", title) + words("p", note, class_="note"))
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{top}{tag("main", body)}</body></html>\n'
