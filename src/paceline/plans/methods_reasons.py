@@ -92,8 +92,8 @@ def _skewed(plan: MethodPlan) -> list[str]:
         return []
     listed = ", ".join(f"{one.method.label} {one.figures.slow_share:.0%}" for one in found)
     return [
-        f"In these methods the slower half of the devices makes fewer than {FAIR:.0%} of the visits, so that what only they"
-        f" hold is learned less: {listed}."
+        f"In these methods the slower half of the devices makes fewer than {FAIR:.0%} of the visits, so that what"
+        f" only they hold is learned less: {listed}."
     ]
 
 
