@@ -49,6 +49,7 @@ def test_every_option_is_heard(paceline):
     assert told["demand"] == {
         "clients": 80, "participants": 20, "megabits": 8, "client_up": 4, "client_down": 16, "server": None,
         "node": 40, "link": None, "compute": 3, "spread": 0, "weights": "metropolis", "drift": 0.4,
+        "devices": None,
     }  # fmt: skip
     ring = next(one for one in told["candidates"] if one["name"] == "ring:5")
     assert ring["parts"] == {"server": 0, "clients": 2.5, "training": 3, "backbone": 0.4, "nodes": True}
