@@ -21,7 +21,9 @@ exclude_patterns = [".*", "build", "dist", "demo", "runs", "src", "tests", "benc
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline"]
-nb_execution_mode = "off"  # `make docs` runs notebooks before, and this reads what they printed
+nb_execution_mode = "force"  # notebooks are kept without outputs, and run when the site is made
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
 suppress_warnings = ["myst.header"]  # a page may begin with a list of levels of its own
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = "$ "

@@ -1,5 +1,7 @@
 """What is said several times: the later wins, in whichever way it is said."""
 
+from pathlib import Path
+
 import pytest
 
 from paceline.errors import SettingError
@@ -62,3 +64,10 @@ def test_every_word_is_checked(words):
 def test_two_that_only_go_together_may_be_said_one_by_one():
     sap = make_settings("da-dpfl", ["da-dpfl.pruning.sap.p=1.5", "da-dpfl.pruning.sap.q=2"]).algorithm.pruning.sap
     assert (sap.p, sap.q) == (1.5, 2.0)
+
+
+def test_the_setting_of_an_algorithm_of_one_s_own_is_suggested_as_it_can_be_said(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "outside"))
+    with pytest.raises(SettingError, match=r"did you mean 'algorithm\.mixing'"):
+        make_settings("fastpack.fast:Twist", ["mixing=0.3"])
+    assert make_settings("fastpack.fast:Twist", ["algorithm.mixing=0.3"]).algorithm.mixing == 0.3

@@ -230,7 +230,8 @@ def _check_words(tree: Tree, name: str) -> None:
     for key, value in tree.items():
         if key not in known:
             options = {f.name for f in fields(algorithm_named(name).make())}  # type: ignore[arg-type]
-            hint = f"did you mean '{name}.{key}'?" if key in options else nearest(key, known)
+            group = name if name in ALGORITHMS else "algorithm"  # one of the user's own has no group of its name
+            hint = f"did you mean '{group}.{key}'?" if key in options else nearest(key, known)
             raise SettingError(f"unknown setting {shown(key)}; {hint}")
         if key in {*_groups(tree), "algorithm", "local"} and not isinstance(value, dict):
             raise SettingError(f"{key} is a group of settings, not {shown(value)}; give {key}.NAME=VALUE")
