@@ -127,7 +127,7 @@ def _clean(run: Run, axis: str, measure: str) -> tuple[Column, Column]:
 
 
 def _met(run: Run, axis: str, last: float) -> bool:
-    return run.figure("target", AXES[axis].target) == last
+    return bool(run.figure("target", AXES[axis].target) == last)
 
 
 def _touch(group: Group, axis: str, measure: str) -> Touch | None:
@@ -152,6 +152,9 @@ def _mean(lines: Sequence[tuple[Column, Column]], within: tuple[float, float]) -
         x, y = lines[0] if lines else (np.empty(0), np.empty(0))
         return {"x": x, "y": y, "low": y, "high": y, "seeds": np.ones(len(x), np.int64)}
     edges = np.unique(np.concatenate([x[[0, -1]] for x, _ in lines]))
+    all_begun, first_end = max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines)
+    if all_begun <= first_end:  # before all have begun, a mean would be of whoever is quickest
+        edges = edges[edges >= all_begun]
     grid = np.linspace(edges[0], edges[-1], GRID_POINTS)
     pieces = []
     for begin, end in itertools.pairwise(edges):

@@ -62,6 +62,17 @@ class Run:
         return file if file.exists() else None
 
     @property
+    def command(self) -> str:
+        """What was typed to make this run, if that was written down."""
+        path = self.path / "command.txt"
+        return read_text(path, most=MIB).strip() if path.is_file() else ""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What it was made with, by the name of the package."""
+        return {k.removeprefix("versions."): v for k, v in self.settings.items() if k.startswith("versions.")}
+
+    @property
     def notes(self) -> list[Note]:
         """What the algorithm decided, in the order of time."""
         kept = self.summary.get("notes")
