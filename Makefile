@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs test test-federation test-slow test-data check bench bench-dry bench-together bench-peers lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-browser test-slow test-data check bench bench-dry bench-together bench-peers assets lock sbom audit clean
 
 setup: $(READY)
 
@@ -34,6 +34,10 @@ test: $(READY)
 test-federation: $(READY)
 	$(BIN)/pytest -m federation --override-ini "addopts=-q --strict-markers -n 2 --timeout=360"
 
+# Pages in a real browser: Debian's chromium, or the one that PACELINE_BROWSER names.
+test-browser: $(READY)
+	$(BIN)/pytest -m browser --override-ini "addopts=-q --strict-markers -n 1 --timeout=300"
+
 # What takes long, and every property with many more examples than in each run of the suite.
 test-slow: $(READY)
 	$(BIN)/pytest -m "slow and not federation" --override-ini "addopts=-q --strict-markers -n 1"
@@ -61,6 +65,22 @@ bench-dry: $(READY)
 # Other frameworks on the same federations; wants PACELINE_DATA with mnist.npz, and some gigabytes under build/peers.
 bench-peers: $(READY)
 	$(BIN)/python -m benchmarks.peers --json build/peers.json
+
+# The charts of pages: Apache ECharts, only the parts in entry.js, as one file that is part of the repository.
+ASSETS := src/paceline/report/assets/vendor
+assets:
+	mkdir -p build/assets
+	cp $(ASSETS)/package.json $(ASSETS)/package-lock.json $(ASSETS)/entry.js build/assets
+	cd build/assets && npm ci --no-audit --no-fund --loglevel=error && node node_modules/esbuild/install.js
+	cd build/assets && node_modules/.bin/esbuild entry.js --bundle --minify --format=iife --global-name=echarts \
+		--legal-comments=none --log-level=warning --outfile=echarts.min.js \
+		--banner:js="/*! Apache ECharts 6.1.0, Apache License 2.0; see echarts.LICENSE and echarts.NOTICE */"
+	cp build/assets/echarts.min.js $(ASSETS)/echarts.min.js
+	cp build/assets/node_modules/echarts/LICENSE $(ASSETS)/echarts.LICENSE
+	cp build/assets/node_modules/echarts/NOTICE $(ASSETS)/echarts.NOTICE
+	cp build/assets/node_modules/echarts/licenses/LICENSE-d3 $(ASSETS)/echarts.LICENSE-d3
+	cp build/assets/node_modules/zrender/LICENSE $(ASSETS)/zrender.LICENSE
+	cd $(ASSETS) && sha256sum echarts.min.js > echarts.sha256
 
 # What the project is made of: the lock file with digests, a bill of materials, and known weaknesses of the pins.
 TOOLS := build/tools/bin

@@ -64,6 +64,8 @@ def participants(run: Run) -> str:
     clients = run.settings.get("clients") or run.settings.get("fleet.size") or "unknown"
     found = [run.settings.get(f"options.{key}", "null") for key in _PARTICIPANTS]
     asked = next((value for value in found if value != "null"), None)
+    if asked is not None and "options.topology" in run.settings:
+        return f"{asked} clients of each server at a time, {clients} in all"
     return (
         f"all {clients} clients" if asked is None or asked == clients else f"{asked} of {clients} clients at a time"
     )

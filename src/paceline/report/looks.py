@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from paceline.report.runs import Group
 
 _SHADES = (
-    (("#0e9ddc", "#0174a5"), ("#b34d02", "#f06e16"), ("#910033", "#ffa6af"), ("#01186b", "#ece7fd")),
-    (("#06a958", "#077e40"), ("#cd0683", "#ff4eae"), ("#004590", "#aabcfe"), ("#2e2202", "#fee7be")),
-    (("#14a3ac", "#017980"), ("#cf271b", "#fe5f46"), ("#6918a1", "#dfaaff"), ("#02291f", "#8bffda")),
+    (("#0e9ddc", "#0c80b5"), ("#b34d02", "#ff7a24"), ("#910033", "#feb9bf"), ("#01186b", "#f7f5ff")),
+    (("#06a958", "#068b47"), ("#cd0683", "#ff6cb6"), ("#004590", "#bcc8ff"), ("#2e2202", "#fff5e7")),
+    (("#14a3ac", "#02858d"), ("#cf271b", "#ff775e"), ("#6918a1", "#e6bbfe"), ("#02291f", "#d9fff1")),
 )
 """Families of four (light paper, dark paper), from the palest to the strongest."""
 DASHES: tuple[tuple[float, ...], ...] = (

@@ -115,7 +115,7 @@ class Run:
     def start(self, *, again: bool = False) -> None:
         """Make the directory, or open it ``again``, and the coroutine."""
         self.recorder.start(keep_spans=self._keep_spans, state=self.state(), again=again)
-        if self.directory is not None and self.problem.partition is not None:
+        if self.directory is not None and not self.learner.dry:
             write_partition(self.directory, self.problem.label_counts())
         self.world.loop.start(self._main())
         self._started = True

@@ -137,6 +137,7 @@ class Curves {
     const [low, high] = heights(shown.some((line) => line.x.length) ? shown : this.lines, target);
     const ink = { color: styled("--soft"), fontSize: 12, fontFamily: FONT };
     const side = narrow ? 14 : 26 + 7 * Math.max(...this.data.groups.map((group) => group.look.label.length));
+    const farthest = Math.max(...this.lines.flatMap((line) => line.x.slice(-1)), 1e-9);
     const first = Math.min(...this.lines.flatMap((line) => line.x.filter((x) => x > 0).slice(0, 1)), Infinity);
     this.chart.setOption({
       animation: false,
@@ -146,7 +147,7 @@ class Curves {
         backgroundColor: styled("--panel"), borderColor: styled("--rule"), textStyle: { color: styled("--ink"), fontSize: 12 },
         formatter: (params) => this.pointed(params[0].axisValue) },
       xAxis: { type: this.logarithmic ? "log" : "value", name: axis.words + (axis.unit && this.axis === "time" ? ` (${axis.unit})` : ""),
-        nameLocation: "middle", nameGap: 30, min: this.logarithmic ? first : 0, max: (range) => (this.logarithmic ? range.max : range.max + 0.02 * (range.max - range.min)),
+        nameLocation: "middle", nameGap: 30, min: this.logarithmic ? first : 0, max: this.logarithmic ? farthest : 1.02 * farthest,
         splitNumber: narrow ? 4 : 8, nameTextStyle: ink, axisLine: { lineStyle: { color: styled("--soft") } },
         splitLine: { show: false }, axisLabel: { ...ink, hideOverlap: true, showMaxLabel: false, formatter: (value) => united(value, this.axis === "time" ? "" : axis.unit) } },
       yAxis: { type: "value", min: low, max: high, name: narrow ? "" : words, nameLocation: "middle", nameGap: 46, nameTextStyle: ink,
@@ -196,7 +197,7 @@ class Curves {
     if (!line.x.length) return [];
     const color = inked(group.look), dash = group.look.dash.length ? group.look.dash : "solid";
     const most = Math.max(1, ...line.seeds);
-    const label = { show: !narrow, formatter: () => group.look.label, color, fontSize: 12, fontWeight: 600, fontFamily: FONT, distance: 8,
+    const label = { show: !narrow, formatter: () => group.look.label, color: styled("--ink"), fontSize: 12, fontWeight: 600, fontFamily: FONT, distance: 8,
       backgroundColor: styled("--paper"), padding: [1, 3], borderRadius: 3 };
     const parts = this.stretches(line, most).map(({ points, full, last }) => ({
       type: "line", data: points, showSymbol: points.length === 1, symbolSize: 7, clip: true, silent: true, z: 4,
