@@ -87,7 +87,8 @@ class Timing:
         """The votes of those who are here, by their score now, in the round before, and in the first."""
         first, before = self._scores or (now, torch.zeros_like(now))
         first = torch.where(first == 0, now, first)  # of one that was away until now
-        self._scores, self.score = first, float(now.mean())
+        self._scores = first, now
+        self.score = float(now.mean())
         settled = votes(now, before, first, self._rule.threshold) & (before > 0)  # from t = 2 on
         return settled[torch.tensor(here)]
 
