@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs test test-federation test-browser test-slow test-data check bench bench-dry bench-together bench-peers assets lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-browser test-slow test-data check bench bench-dry bench-together bench-peers assets pictures lock sbom audit clean
 
 setup: $(READY)
 
@@ -81,6 +81,11 @@ assets:
 	cp build/assets/node_modules/echarts/licenses/LICENSE-d3 $(ASSETS)/echarts.LICENSE-d3
 	cp build/assets/node_modules/zrender/LICENSE $(ASSETS)/zrender.LICENSE
 	cd $(ASSETS) && sha256sum echarts.min.js > echarts.sha256
+
+# The picture of a page in the docs, from the page of `make demo`.
+pictures: $(READY)
+	test -f demo/report.html || $(MAKE) demo
+	$(BIN)/python -m tests.browser.pictures demo/report.html docs/images/demo.png
 
 # What the project is made of: the lock file with digests, a bill of materials, and known weaknesses of the pins.
 TOOLS := build/tools/bin

@@ -48,4 +48,3 @@ def opened(browser):
     for one in watched:
         assert (one.complaints, one.outside) == ([], [])
         one.page.close()
-    open_page.watched = watched

@@ -1,6 +1,8 @@
 """The page in a real browser: charts, controls, dark paper, small screens, assistive technology."""
 
+import json
 import re
+import shutil
 
 import pytest
 
@@ -55,7 +57,9 @@ def test_the_chart_of_the_curves_zooms(opened, comparison):
     assert page.evaluate(zoom) == pytest.approx(100)
 
 
-@pytest.mark.parametrize(("kind", "begins"), [("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b"method,time,accuracy")])
+@pytest.mark.parametrize(
+    ("kind", "begins"), [("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b"method,time,accuracy")]
+)
 def test_charts_can_be_saved(opened, comparison, tmp_path, kind, begins):
     page = opened(comparison)
     with page.expect_download() as download:
@@ -122,9 +126,6 @@ NASTY = "<img src=x onerror=\"document.title='caught'\"><script>document.title='
 
 def test_names_that_are_markup_stay_text(opened, comparison, tmp_path):
     """As the label of a method, in settings and in what was decided."""
-    import json
-    import shutil
-
     runs = []
     for name in ("fedavg-seed0", "psfl-seed0"):
         shutil.copytree(comparison.parent / "runs" / name, tmp_path / name)

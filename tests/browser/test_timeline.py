@@ -1,12 +1,14 @@
 """1,000 devices and 100,000 spans: small enough, quick enough, and a wait and its cause in three clicks."""
 
+import itertools
 import json
 
 import pytest
 
 pytestmark = pytest.mark.browser
 
-VIEW = "paceline.timeline.state.view"
+STATE = "paceline.timeline.state"
+VIEW = f"{STATE}.view"
 
 
 def test_the_page_is_small_and_says_what_it_holds(crowd):
@@ -29,7 +31,6 @@ def test_it_can_be_used_within_three_seconds(opened, crowd):
 def test_it_pans_without_freezing(opened, crowd):
     """Every frame while somebody drags, from far and from near: how long its drawing took."""
     page = opened(crowd)
-    box = page.locator("canvas.timeline").bounding_box()
     page.locator("canvas.timeline").scroll_into_view_if_needed()
     box = page.locator("canvas.timeline").bounding_box()
     for zooms in (1, 6):
@@ -66,8 +67,7 @@ def test_a_wait_and_its_cause_are_found_in_three_clicks(opened, crowd):
 def test_pointing_at_a_wait_lights_up_its_cause(opened, crowd):
     page = opened(crowd)
     page.locator("[data-do=longest]").click()
-    page.keyboard.press("Escape")
-    chosen = page.evaluate("paceline.timeline.state.chosen")
+    chosen = page.evaluate(f"{STATE}.chosen")
     box = page.locator("canvas.timeline").bounding_box()
     page.mouse.move(box["x"] + 96 + 0.6 * (box["width"] - 96), box["y"] + 10)
     assert page.evaluate("paceline.timeline.state.lit[0]") == chosen
@@ -84,7 +84,7 @@ def test_devices_are_found_sorted_and_filtered(opened, crowd):
     for order, column in (("waiting", "waiting"), ("speed", "training"), ("traffic", "traffic")):
         page.get_by_label("sort by").select_option(order)
         values = page.evaluate(
-            f"Array.from(paceline.timeline.state.order).slice(1).map((site) => paceline.timeline.state.spans.{column}[site])"
+            f"(({{order, spans}}) => Array.from(order).slice(1).map((site) => spans.{column}[site]))({STATE})"
         )
         assert values == sorted(values, reverse=True)
         assert values[0] > values[-1]
@@ -93,7 +93,9 @@ def test_devices_are_found_sorted_and_filtered(opened, crowd):
     page.get_by_label("rounds from").press("Enter")
     shown = page.evaluate("""(({spans, filter}) => {
       const seen = new Set();
-      for (let i = 0; i < spans.count; i += 1) if (filter.passes(spans, i)) seen.add(`${spans.kind[i] === 4} ${spans.round[i] >= 3}`);
+      for (let i = 0; i < spans.count; i += 1) {
+        if (filter.passes(spans, i)) seen.add(`${spans.kind[i] === 4} ${spans.round[i] >= 3}`);
+      }
       return [...seen];
     })(paceline.timeline.state)""")
     assert shown == ["false true"]
@@ -115,7 +117,7 @@ def test_the_critical_path_of_a_round_has_its_length(opened, crowd):
     assert all(one["kind"] != 4 for one in path)
     assert path[0]["start"] == pytest.approx(found["begin"])
     assert path[-1]["end"] == pytest.approx(found["end"])
-    for one, other in zip(path, path[1:], strict=False):
+    for one, other in itertools.pairwise(path):
         assert other["start"] == pytest.approx(one["end"], rel=1e-5), json.dumps(path)
     assert page.locator("#timeline-words").text_content().startswith("Round 4 took ")
 

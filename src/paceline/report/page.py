@@ -114,7 +114,7 @@ def _subtitle(runs: Sequence[Run], groups: Sequence[Group]) -> str:
 
 def _curves(groups: Sequence[Group], data: dict[str, Any]) -> str:
     """The place of the curves, which the script fills."""
-    title = words("h2", "What it cost to learn", id="curves")
+    title = words("h2", "Learning and its cost", id="curves")
     if not data["measures"]:
         return title + words("p", "Nothing was measured.", class_="note")
     failed = words("p", _MARKED, class_="note") if marks.of_groups(groups) else ""
