@@ -142,7 +142,7 @@ def _decisions(groups: Sequence[Group]) -> str:
 def _settings(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     common = common_settings(runs)
     parts = [words("h2", "Command and settings", id="settings"), *_commands(runs)]
-    parts.append(tag("details", words("summary", "All runs") + tables.settings(common), open=""))
+    parts.append(tag("details", words("summary", "All runs") + tables.settings(common)))
     for group in groups:
         own = own_settings(group, common)
         if own:

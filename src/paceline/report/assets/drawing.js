@@ -193,7 +193,7 @@ class Drawing {
     const every = Math.max(1, Math.ceil(15 / height));
     for (let row = Math.ceil(first / every) * every; row < last; row += every) {
       const y = this.y(state, row) + Math.max(height, every > 1 ? 14 : 0) / 2;
-      if (y > bottom - 6) break;  // half a name says nothing
+      if (y < top + 6 || y > bottom - 6) continue;  // half a name says nothing
       pen.fillStyle = state.order[row] === state.marked ? this.lit : this.soft;
       pen.fillText(state.spans.names[state.order[row]], LEFT - 7, y);
     }

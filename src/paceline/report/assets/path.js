@@ -55,9 +55,10 @@ function pathTold(spans, found) {
   const sums = new Map();
   let covered = 0;
   for (const i of found.path) {
-    const key = `${spans.names[spans.site[i]]}: ${KINDS[spans.kind[i]]}`;
-    sums.set(key, (sums.get(key) || 0) + spans.length[i]);
-    covered += spans.length[i];
+    // What had begun before the round counts from the round's beginning on.
+    const key = `${spans.names[spans.site[i]]}: ${KINDS[spans.kind[i]]}`, length = spans.end[i] - Math.max(spans.start[i], found.begin);
+    sums.set(key, (sums.get(key) || 0) + length);
+    covered += length;
   }
   const parts = [...sums].sort((a, b) => b[1] - a[1]).slice(0, 8).map(([key, length]) => `${key} ${plain(length)} s`);
   const rest = found.end - found.begin - covered;
