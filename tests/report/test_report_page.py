@@ -242,4 +242,4 @@ def test_a_damaged_spans_file_is_named_and_all_the_rest_is_there(write_run, tmp_
     (path / "spans.parquet").write_bytes(b"PAR1 but nothing else PAR1")
     page = write_report([path], tmp_path / "report.html").read_text()
     assert "Spans cannot be shown: " in page and "spans.parquet is damaged or no Parquet file" in page
-    assert "Accuracy over virtual time" in page and "Settings" in page
+    assert "Learning and its cost" in page and "Command and settings" in page

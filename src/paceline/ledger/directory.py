@@ -27,7 +27,7 @@ COMMAND = "command.txt"
 PARTITION = "partition.json"
 EXPERIMENT = "paceline.json"
 """What a whole comparison is, so that it can be gone on with."""
-_WRITTEN = (".json", ".jsonl", ".safetensors", ".html", ".part")
+_WRITTEN = (".json", ".jsonl", ".safetensors", ".html", ".txt", ".part")
 """How names of files end that a run writes."""
 _encode = json.JSONEncoder(allow_nan=False).encode
 PACKAGES = ("paceline", "torch", "numpy", "pyarrow", "scikit-learn")

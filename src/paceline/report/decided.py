@@ -54,9 +54,8 @@ def reason(run: Run) -> str:
         most = run.figure("until", key)
         if most is not None and (run.figure(key) or 0.0) >= most:
             return f"{words} ({number(most)}{' s' * (key == 'time')})"
-    asked = isinstance(run.summary.get("target"), dict)
     done = f"made all its {number(run.figure('rounds'))} rounds"
-    return f"{done} without meeting the target" if asked else done
+    return f"{done} without meeting the target" if isinstance(run.summary.get("target"), dict) else done
 
 
 def participants(run: Run) -> str:

@@ -49,17 +49,13 @@ def write_report(
 def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None = None) -> str:
     """The whole page as HTML text."""
     groups = group_runs(runs)
-    kept = [found for group in groups if (found := timelines.kept(group)) is not None]
-    packed = timelines.packed(kept, window)
-    drawn = [(one.label, one.run) for one in kept]
+    packed, of_spans = _of_spans(groups, window)
     data = page_data(groups, packed)
     main = [
         tag("section", words("h2", "Result", id="result") + tables.comparison(groups)),
         tag("section", _curves(groups, data)),
         tag("section", _decisions(groups)),
-        tag("section", timelines.section(kept, packed)),
-        tag("section", topology.section(drawn)),
-        tag("section", spending.section(drawn)),
+        *(tag("section", part) for part in of_spans),
         *(tag("section", _bars(one)) for one in data["bars"]),
         tag("section", _settings(runs, groups)),
     ]
@@ -74,6 +70,18 @@ def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None =
         tag("script", carried.script()),
     ]
     return f'<!doctype html>\n<html lang="en"><head>{_head(title)}</head>\n<body>{chr(10).join(body)}</body></html>\n'
+
+
+def _of_spans(groups: Sequence[Group], window: tuple[float, float] | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The timelines' data and all parts that are made of spans; where these are damaged, words that say so."""
+    try:
+        kept = [found for group in groups if (found := timelines.kept(group)) is not None]
+        packed = timelines.packed(kept, window)
+        drawn = [(one.label, one.run) for one in kept]
+        return packed, [timelines.section(kept, packed), topology.section(drawn), spending.section(drawn)]
+    except DataError as problem:
+        told = words("p", f"Spans cannot be shown: {problem}.", class_="note")
+        return [], [words("h2", "Who waits for whom", id="timeline") + told]
 
 
 def _head(title: str) -> str:

@@ -13,7 +13,7 @@ from paceline.report import decided
 from paceline.report.runs import Group, Run
 from paceline.report.spans import NO_SITE, Waiting
 from paceline.report.text import MISSING, energy, number, operations, percent, seconds, site, size, spread, tag, words
-from paceline.statistics import half_width
+from paceline.statistics import half_width, mean_interval
 
 CAUSES_SHOWN = 6
 
@@ -296,14 +296,12 @@ def _winners(groups: Sequence[Group], column: _Column) -> set[str]:
 
 
 def _interval(group: Group, column: _Column) -> tuple[float, float] | None:
-    """The ends of a group's interval: infinitely far where nobody met the target, None where it is not known."""
+    """The ends of a group's interval: infinitely far where nobody met the target, None where it does not tell."""
     values = _values(group, column)
     if not values and column.unreached:
         return math.inf, math.inf
-    if len(values) < max(2, len(group.runs)):
-        return None
-    middle, half = float(np.mean(values)), float(half_width(np.array(values)))
-    return middle - half, middle + half
+    found = mean_interval(values)
+    return (found.low, found.high) if len(values) == len(group.runs) and found.tells else None
 
 
 def _beats(mine: tuple[float, float], other: tuple[float, float], sign: float) -> bool:

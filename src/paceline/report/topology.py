@@ -92,16 +92,15 @@ def arranged(links: Links) -> Picture:
     if servers and len(devices) > MOST_DEVICES:
         return _crowds(links, servers, names, f"{told}. Devices are drawn together, as one dot for each server")
     nodes = dict(zip(servers, _ring(len(servers), 0.0 if len(servers) == 1 else 150.0), strict=True))
-    homes = {device: _home(device, servers, links) for device in devices}
-    around = sorted(devices, key=lambda device: (servers.index(homes[device]) if homes[device] else 0, device))
+    around = sorted(devices, key=lambda device: (_home(device, servers, links), device))
     nodes |= dict(zip(around, _ring(len(devices), 285.0), strict=True))
     return Picture(nodes=nodes, names=names, links=links, note=f"{told}.")
 
 
-def _home(device: int, servers: Sequence[int], links: Links) -> int | None:
-    """The server that a device exchanged most with."""
-    amounts = {server: links.get((server, device), 0.0) for server in servers}
-    return max(amounts, key=lambda server: amounts[server]) if any(amounts.values()) else None
+def _home(device: int, servers: Sequence[int], links: Links) -> int:
+    """The place among the servers of the one that a device exchanged most with."""
+    amounts = [links.get((server, device), 0.0) for server in servers]
+    return amounts.index(max(amounts)) if amounts else 0
 
 
 def _crowds(links: Links, servers: Sequence[int], names: dict[int, str], note: str) -> Picture:
