@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs test test-federation test-slow test-data check bench bench-dry bench-together bench-peers dist lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-browser test-slow test-data check bench bench-dry bench-together bench-peers assets pictures dist lock sbom audit clean
 
 setup: $(READY)
 
@@ -33,6 +33,10 @@ test: $(READY)
 # A real SuperLink and real SuperNodes on loopback, and who is let in.
 test-federation: $(READY)
 	$(BIN)/pytest -m federation --override-ini "addopts=-q --strict-markers -n 2 --timeout=360"
+
+# Pages in a real browser: Debian's chromium, or the one that PACELINE_BROWSER names.
+test-browser: $(READY)
+	$(BIN)/pytest -m browser --override-ini "addopts=-q --strict-markers -n 1 --timeout=300"
 
 # What takes long, and every property with many more examples than in each run of the suite.
 test-slow: $(READY)
@@ -67,6 +71,27 @@ dist: $(READY)
 	rm -rf dist build/lib build/bdist.*
 	$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')" > /dev/null
 	@ls dist/*
+
+# The charts of pages: Apache ECharts, only the parts in entry.js, as one file that is part of the repository.
+ASSETS := src/paceline/report/assets/vendor
+assets:
+	mkdir -p build/assets
+	cp $(ASSETS)/package.json $(ASSETS)/package-lock.json $(ASSETS)/entry.js build/assets
+	cd build/assets && npm ci --no-audit --no-fund --loglevel=error && node node_modules/esbuild/install.js
+	cd build/assets && node_modules/.bin/esbuild entry.js --bundle --minify --format=iife --global-name=echarts \
+		--legal-comments=none --log-level=warning --outfile=echarts.min.js \
+		--banner:js="/*! Apache ECharts 6.1.0, Apache License 2.0; see echarts.LICENSE and echarts.NOTICE */"
+	cp build/assets/echarts.min.js $(ASSETS)/echarts.min.js
+	cp build/assets/node_modules/echarts/LICENSE $(ASSETS)/echarts.LICENSE
+	cp build/assets/node_modules/echarts/NOTICE $(ASSETS)/echarts.NOTICE
+	cp build/assets/node_modules/echarts/licenses/LICENSE-d3 $(ASSETS)/echarts.LICENSE-d3
+	cp build/assets/node_modules/zrender/LICENSE $(ASSETS)/zrender.LICENSE
+	cd $(ASSETS) && sha256sum echarts.min.js > echarts.sha256
+
+# The picture of a page in the docs, from the page of `make demo`.
+pictures: $(READY)
+	test -f demo/report.html || $(MAKE) demo
+	$(BIN)/python -m tests.browser.pictures demo/report.html docs/images/demo.png
 
 # What the project is made of: the lock file with digests, a bill of materials, and known weaknesses of the pins.
 TOOLS := build/tools/bin

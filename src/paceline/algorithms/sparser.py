@@ -54,6 +54,8 @@ class Timing:
         """Each client's own model at the start, sparse as it was."""
         self._scores: tuple[Tensor, Tensor] | None = None
         """The first of each client, and the last."""
+        self.score: float | None = None
+        """The mean of the last, as long as it is looked at."""
         self._found = rule is None
         if rule is not None and rule.first is not None:
             self._set(rule.first)
@@ -86,6 +88,7 @@ class Timing:
         first, before = self._scores or (now, torch.zeros_like(now))
         first = torch.where(first == 0, now, first)  # of one that was away until now
         self._scores = first, now
+        self.score = float(now.mean())
         settled = votes(now, before, first, self._rule.threshold) & (before > 0)  # from t = 2 on
         return settled[torch.tensor(here)]
 
@@ -93,6 +96,7 @@ class Timing:
         """DA-9: the pruning times that follow from the first decision."""
         times = pruning_rounds(first, self._last, delay=self._rule.delay, scale=self._rule.scale)
         self._rounds, self._found, self._scores = frozenset(times), True, None
+        self.score = None
 
     def _distances(self, values: Sequence[Tensor]) -> Tensor:
         found = []

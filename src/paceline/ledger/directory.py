@@ -6,6 +6,8 @@ import json
 import math
 import os
 import platform
+import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,9 +23,11 @@ LARGEST = 1 << 30
 """Bytes of a file of metrics."""
 SETTINGS = "settings.json"
 SPANS = "spans"
+COMMAND = "command.txt"
+PARTITION = "partition.json"
 EXPERIMENT = "paceline.json"
 """What a whole comparison is, so that it can be gone on with."""
-_WRITTEN = (".json", ".jsonl", ".safetensors", ".html", ".part")
+_WRITTEN = (".json", ".jsonl", ".safetensors", ".html", ".txt", ".part")
 """How names of files end that a run writes."""
 _encode = json.JSONEncoder(allow_nan=False).encode
 PACKAGES = ("paceline", "torch", "numpy", "pyarrow", "scikit-learn")
@@ -108,6 +112,8 @@ class RunDirectory:
         except OSError as problem:
             raise SettingError(f"--out {path} cannot be made a directory: {problem.strerror}") from None
         write_json(path / SETTINGS, clean({**settings, "versions": versions()}))
+        if said := command():
+            (path / COMMAND).write_text(said + "\n", encoding="utf-8")
         return cls(path)
 
     @classmethod
@@ -156,6 +162,16 @@ class RunDirectory:
             self._metrics.close()
             self._metrics = None
         self.tell(summary)
+
+
+def command() -> str:
+    """What was typed to make this run; nothing where it was not the command ``paceline``."""
+    return shlex.join(["paceline", *sys.argv[1:]]) if Path(sys.argv[0]).name == "paceline" else ""
+
+
+def write_partition(path: Path, counts: Mapping[str, Any]) -> None:
+    """Which client has how many samples of which label, beside the run that was made of it."""
+    write_json(path / PARTITION, counts)
 
 
 def versions() -> dict[str, str]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from paceline.report.charts import COLOURS
+from paceline.report.looks import looks
 from paceline.report.runs import Group
-from paceline.report.text import number, percent, percent_tick, tag, ticks, words
+from paceline.report.text import number
 
-WIDTH, HEIGHT = 420, 170
-LEFT, RIGHT, TOP, BOTTOM = 46, 8, 8, 36
 MOST_BARS = 40
 WHO, NAMED = " client", 8
 """Names that end so count clients, not amounts: a mean of them would say nothing."""
@@ -21,26 +20,23 @@ Counts = Mapping[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """What all charts of one distribution share, so that they can be compared: the bars' places and the height."""
+    """The bars that all methods of one chart share, so that they can be compared."""
 
     low: int
     width: int
     """How many values share one bar."""
     bars: int
-    top: float
-    """The share of the tallest bar."""
 
     def place(self, value: int) -> int:
         """The bar that a value belongs to."""
         return (value - self.low) // self.width
 
-    def x(self, value: float) -> float:
-        """Where the bar of a value begins."""
-        return LEFT + (value - self.low) / (self.width * self.bars) * (WIDTH - LEFT - RIGHT)
-
-    def y(self, share: float) -> float:
-        """The height at which a share is drawn."""
-        return HEIGHT - BOTTOM - share / self.top * (HEIGHT - TOP - BOTTOM)
+    def names(self) -> list[str]:
+        """What stands under each bar."""
+        firsts = [self.low + place * self.width for place in range(self.bars)]
+        if self.width == 1:
+            return [number(first) for first in firsts]
+        return [f"{number(first)} to {number(first + self.width - 1)}" for first in firsts]
 
 
 def pooled(group: Group) -> dict[str, Counter[int]]:
@@ -52,11 +48,11 @@ def pooled(group: Group) -> dict[str, Counter[int]]:
     return found
 
 
-def section(groups: Sequence[Group]) -> str:
-    """A heading and a chart for each algorithm, distribution by distribution; nothing where there is none."""
+def charts(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """One chart for each name, with bars of each method that counted it; as JSON values."""
     found = [pooled(group) for group in groups]
     names = list(dict.fromkeys(name for one in found for name in one))
-    return "".join(_one(name, groups, [one.get(name, Counter()) for one in found]) for name in names)
+    return [_chart(f"counted-{k}", name, groups, found) for k, name in enumerate(names)]
 
 
 def describe(counts: Counts, name: str) -> str:
@@ -75,69 +71,39 @@ def frame_of(every: Sequence[Counts]) -> Frame:
     """Bars from 0 (or the lowest value) to the highest, of several values each where there are too many."""
     low, high = min(0, *(min(counts) for counts in every)), max(max(counts) for counts in every)
     width = next(w for w in _round_numbers() if (high - low) // w < MOST_BARS)
-    bars = max((high - low) // width + 1, 2)
-    frame = Frame(low=low, width=width, bars=bars, top=1.0)
-    top = max(max(_shares(counts, frame).values()) for counts in every)
-    return Frame(low=low, width=width, bars=bars, top=top)
+    return Frame(low=low, width=width, bars=max((high - low) // width + 1, 2))
 
 
-def bar_chart(counts: Counts, frame: Frame, name: str, colour: int = 0) -> str:
-    """The shares of the values as bars."""
-    total = sum(counts.values())
-    floor, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    parts = []
-    for value in ticks(0.0, frame.top, 4):
-        y = frame.y(value)
-        parts.append(tag("line", x1=LEFT, x2=right, y1=y, y2=y, class_="grid"))
-        parts.append(words("text", percent_tick(value), x=LEFT - 5, y=y + 4, class_="tick end"))
-    step = frame.x(frame.low + frame.width) - LEFT
-    for place, share in sorted(_shares(counts, frame).items()):
-        first = frame.low + place * frame.width
-        values = number(first) if frame.width == 1 else f"{number(first)} to {number(first + frame.width - 1)}"
-        text = f"{name} {values}: {percent(share)} ({round(share * total):,} of {total:,})"
-        parts.append(
-            tag(
-                "rect",
-                words("title", text),
-                x=frame.x(first) + 0.08 * step,
-                y=frame.y(share),
-                width=0.84 * step,
-                height=floor - frame.y(share),
-                class_=f"bar c{colour % COLOURS}",
-            )
-        )
-    for value in _whole_ticks(frame):
-        # A bar of one value is named in its middle, a bar of several at its left edge.
-        x = frame.x(value) + (step / 2 if frame.width == 1 else 0)
-        parts.append(words("text", number(value), x=x, y=floor + 14, class_="tick middle"))
-    parts.append(tag("line", x1=LEFT, x2=right, y1=floor, y2=floor, class_="axis"))
-    parts.append(words("text", name, x=(LEFT + right) / 2, y=HEIGHT - 5, class_="label middle"))
-    box = f"0 0 {WIDTH} {HEIGHT}"
-    return tag("svg", "".join(parts), viewBox=box, class_="chart bars", role="img", aria_label=f"shares of {name}")
-
-
-def _one(name: str, groups: Sequence[Group], found: Sequence[Counts]) -> str:
-    shown = [
-        (index, group, counts) for index, (group, counts) in enumerate(zip(groups, found, strict=True)) if counts
-    ]
-    if not shown:
-        return ""
-    frame = frame_of([counts for _, _, counts in shown])
-    parts = []
-    for index, group, counts in shown:
-        words_of = words("p", describe(counts, group.label), class_="note")
-        parts.append(tag("div", words_of + bar_chart(counts, frame, name, index)))
-    pooling = " The seeds of an algorithm are pooled." if any(len(group.runs) > 1 for _, group, _ in shown) else ""
-    note = words("p", f"How often each value came up; all charts have the same axes.{pooling}", class_="note")
-    return words("h2", f"Distribution of {name}") + note + tag("div", "".join(parts), class_="trio")
-
-
-def _shares(counts: Counts, frame: Frame) -> dict[int, float]:
-    total = sum(counts.values())
-    bars: Counter[int] = Counter()
+def shares(counts: Counts, frame: Frame) -> list[float]:
+    """The share of all values that each bar stands for."""
+    total, bars = sum(counts.values()), Counter[int]()
     for value, count in counts.items():
         bars[frame.place(value)] += count
-    return {place: count / total for place, count in bars.items()}
+    return [bars[place] / total for place in range(frame.bars)]
+
+
+def _chart(key: str, name: str, groups: Sequence[Group], found: Sequence[dict[str, Counter[int]]]) -> dict[str, Any]:
+    """Methods whose values have all the same value are told in words only, if another has more to show."""
+    shown = [
+        (group, look, one[name]) for group, look, one in zip(groups, looks(groups), found, strict=True) if name in one
+    ]
+    frame = frame_of([counts for _, _, counts in shown])
+    told = [describe(counts, group.label) for group, _, counts in shown]
+    pooling = " The seeds of a method are pooled." if any(len(group.runs) > 1 for group, _, _ in shown) else ""
+    return {
+        "id": key,
+        "title": f"Distribution of {name}",
+        "text": f"How often each value came up.{pooling} {'; '.join(told)}.",
+        "axis": name,
+        "unit": "%",
+        "words": "share of all values",
+        "places": frame.names(),
+        "stacks": [],
+        "beside": [
+            {"name": group.label, "look": look.__dict__, "values": [round(v, 9) for v in shares(counts, frame)]}
+            for group, look, counts in shown
+        ],
+    }
 
 
 def _ranked(counts: Counts, rank: int) -> int:
@@ -151,9 +117,3 @@ def _ranked(counts: Counts, rank: int) -> int:
 
 def _round_numbers() -> list[int]:
     return [factor * 10**power for power in range(18) for factor in (1, 2, 5)]
-
-
-def _whole_ticks(frame: Frame) -> list[int]:
-    edge = frame.low + frame.width * frame.bars
-    last = edge - 1 if frame.width == 1 else edge
-    return [int(value) for value in ticks(frame.low, last, 8) if value == int(value)]

@@ -56,12 +56,12 @@ def shares(found: Sequence[tuple[str, Sequence[Parties]]]) -> str:
         cells = [name, *(_mean(seeds, figure) for _, figure in columns), _longest(seeds)]
         rows.append("".join(words("td", cell) for cell in cells))
     text = _DEFINITION + (_SERVER if works else _NO_WORK) + _DEVICE
-    return table([words("th", title) for title in titles], rows) + words("p", text, class_="note")
+    return table([words("th", title, scope="col") for title in titles], rows) + words("p", text, class_="note")
 
 
 def details(parties: Parties) -> str:
     """The seconds behind the shares, of one run."""
-    head = [words("th", title) for title in ("", "first to last span", "busy", "waiting", "unused")]
+    head = [words("th", title, scope="col") for title in ("who", "first to last span", "busy", "waiting", "unused")]
     rows = []
     if (servers := parties.servers) is not None:
         name = "server" if servers.sites == 1 else f"{servers.sites} servers"

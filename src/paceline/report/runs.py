@@ -19,7 +19,8 @@ Column = NDArray[np.float64]
 
 LARGEST, MOST = 1024 * MIB, 1e100
 """Bytes of a file, and the greatest figure: squares and sums of such figures are numbers too."""
-METRICS = ("round", "time", "visits", "bytes", "accuracy", "loss", "sparsity")
+COSTS = ("round", "time", "visits", "bytes", "joules", "flops", "idle_share")
+METRICS = (*COSTS, "accuracy", "loss", "sparsity", "score")
 # What may differ between two runs that are still seeds of the same comparison.
 _PRIVATE = {"seed", "out", "directory", "versions", "started", "command", "host"}
 
@@ -59,6 +60,17 @@ class Run:
         if any(folder.glob("*.parquet")):
             return folder
         return file if file.exists() else None
+
+    @property
+    def command(self) -> str:
+        """What was typed to make this run, if that was written down."""
+        path = self.path / "command.txt"
+        return read_text(path, most=MIB).strip() if path.is_file() else ""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What it was made with, by the name of the package."""
+        return {k.removeprefix("versions."): v for k, v in self.settings.items() if k.startswith("versions.")}
 
     @property
     def notes(self) -> list[Note]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,37 +20,6 @@ COLUMNS = ("site", "kind", "lane", "start", "end", "round", "bytes", "flops", "j
 KINDS = ("train", "send", "receive", "work", "wait")
 NO_SITE = -(2**31)
 
-MAX_SITES = 40
-SHARED_SITES = 20
-"""Fewer rows where several charts stand one under the other: they must be seen together."""
-FEW_SITES = 12
-"""So many devices are all drawn; with more, those that have the most to show."""
-MAX_SPANS = 4000
-SHARED_SPANS = 6000
-"""Of all charts together where there are several, so that the page stays small."""
-LEAST_ROUNDS, LEAST_SPANS = 3, 150
-
-
-@dataclass(frozen=True, kw_only=True)
-class Window:
-    """The spans of some sites between two virtual times."""
-
-    begin: float
-    end: float
-    columns: dict[str, NDArray[Any]]
-    """By the names of COLUMNS, in order of start."""
-    sites: tuple[int, ...]
-    """The sites shown, servers first."""
-    active: int
-    """How many sites did anything between the two times."""
-    instants: bool = True
-    """Whether it holds spans that took no time; where there is too much to draw, they go first."""
-
-    @property
-    def several(self) -> bool:
-        """Whether there are several servers, which must be told apart."""
-        return any(site < -1 for site in self.sites)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
@@ -61,66 +30,43 @@ class Waiting:
     """(site, seconds) with the longest first; NO_SITE where no cause was recorded."""
 
 
-def read_window(
-    path: Path,
-    begin: float | None = None,
-    end: float | None = None,
-    most: int = MAX_SITES,
-    spans: int = MAX_SPANS,
-) -> Window | None:
-    """The busiest sites between two times, by default the first few rounds; None if nothing happened then."""
-    data = _open(path)
-    if begin is None or end is None:
-        opening = _first_rounds(path, data)
-        if opening is None:
-            return None
-        begin, end = (opening[0] if begin is None else begin), (opening[1] if end is None else end)
-    inside = (pc.field("start") < end) & (pc.field("end") > begin)
-    activity = _activity(path, data, inside)
-    if not activity:
-        return None
-    sites = _choose(activity, most)
-    instants = sum(activity[site].spans for site in sites) <= spans
-    if not instants:
-        inside &= pc.field("end") > pc.field("start")
-    if most > FEW_SITES and sum(activity[site].lasting for site in sites) > spans:
-        sites = _choose(activity, FEW_SITES + sum(site < 0 for site in sites))
-    columns = _collect(path, data, inside & pc.field("site").isin(sites))
-    if len(columns["start"]) > spans:
-        # Too many to draw: a shorter stretch of time, whole, says more than a thinned one.
-        cut = float(columns["start"][spans])
-        end = cut if cut > begin else end
-        columns = {name: column[:spans] for name, column in columns.items()}
-    return Window(begin=begin, end=end, columns=columns, sites=tuple(sites), active=len(activity), instants=instants)
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """How much there is in a spans file."""
+
+    begin: float
+    end: float
+    spans: int
+
+    def starts(self, path: Path, begin: float, end: float, parts: int = 4096) -> NDArray[np.int64]:
+        """How many spans reach into each part of a stretch of time, counted where they first do."""
+        counts = np.zeros(parts, np.int64)
+        inside = (pc.field("start") < end) & (pc.field("end") >= begin)
+        for batch in _batches(path, _open(path), ["start", "end"], inside):
+            start = np.clip(batch["start"].to_numpy(zero_copy_only=False), begin, end)
+            counts += np.histogram(start, parts, (begin, end))[0]
+        return counts
 
 
-def read_windows(paths: Sequence[Path], begin: float | None = None, end: float | None = None) -> list[Window | None]:
-    """One and the same stretch of time of several runs, by default a few rounds of the slowest.
-
-    Where all of them together have few devices, every window shows all of these, so that rows can be compared.
-    """
-    if begin is None or end is None:
-        openings = [found for path in paths if (found := _first_rounds(path, _open(path))) is not None]
-        if not openings:
-            return [None for _ in paths]
-        begin = min(first for first, _ in openings) if begin is None else begin
-        end = max(last for _, last in openings) if end is None else end
-    several = len(paths) > 1
-    limits = (SHARED_SITES, min(MAX_SPANS, SHARED_SPANS // len(paths))) if several else (MAX_SITES, MAX_SPANS)
-    windows = [read_window(path, begin, end, *limits) for path in paths]
-    while len(ends := {window.end for window in windows if window is not None}) > 1:
-        # One of them had too much to draw: all show what that one can show.
-        windows = [read_window(path, begin, min(ends), *limits) for path in paths]
-    together = {site for window in windows if window is not None for site in window.sites}
-    whole = all(window is None or window.active == len(window.sites) for window in windows)
-    if not whole or sum(site >= 0 for site in together) > FEW_SITES:
-        return windows
-    return [window and replace(window, sites=_shared_sites(window, together)) for window in windows]
+def read_extent(path: Path) -> Extent | None:
+    """From when to when a run has spans, and how many; None if there are none."""
+    begin, end, spans = np.inf, -np.inf, 0
+    for batch in _batches(path, _open(path), ["start", "end"]):
+        begin, end = min(begin, pc.min(batch["start"]).as_py()), max(end, pc.max(batch["end"]).as_py())
+        spans += batch.num_rows
+    return Extent(begin=float(begin), end=float(end), spans=spans) if spans else None
 
 
-def _shared_sites(window: Window, together: Iterable[int]) -> tuple[int, ...]:
-    """The devices and the server of all runs; further servers only where a run has them."""
-    return tuple(site for site in sorted(together, key=_drawn) if site >= -1 or site in window.sites)
+def read_columns(path: Path, begin: float, end: float, most: int | None) -> dict[str, NDArray[Any]] | None:
+    """All that happens between two times, in order of start; None if that is more than ``most`` spans."""
+    data, inside = _open(path), (pc.field("start") <= end) & (pc.field("end") >= begin)
+    if most is not None:
+        found = 0
+        for batch in _batches(path, data, ["start", "end"], inside):
+            found += batch.num_rows
+            if found > most:
+                return None
+    return _collect(path, data, inside)
 
 
 def scan(path: Path, columns: Sequence[str]) -> Iterator[Any]:
@@ -183,68 +129,6 @@ def _batches(path: Path, data: Any, columns: Sequence[str], where: Any = None) -
                 yield _sound(path, batch)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} is damaged: {error}") from error
-
-
-def _first_rounds(path: Path, data: Any) -> tuple[float, float] | None:
-    """From the first start to the end of the third round, or of later ones until there is enough to see."""
-    rounds: dict[int, tuple[int, float]] = {}
-    begin = np.inf
-    for batch in _batches(path, data, ["round", "start", "end"]):
-        grouped = pa.table(batch).group_by("round")
-        for row in grouped.aggregate([("end", "max"), ("end", "count"), ("start", "min")]).to_pylist():
-            count, end = rounds.get(row["round"], (0, -np.inf))
-            rounds[row["round"]] = (count + row["end_count"], max(end, row["end_max"]))
-            begin = min(begin, row["start_min"])
-    if not rounds:
-        return None
-    spans, last = 0, -np.inf
-    for position, key in enumerate(sorted(rounds)):
-        if position >= LEAST_ROUNDS and spans >= LEAST_SPANS:
-            break
-        spans, last = spans + rounds[key][0], max(last, rounds[key][1])
-    return float(begin), float(last)
-
-
-class _Active(NamedTuple):
-    """What a site did: a site that only waits is busy for 0 seconds."""
-
-    busy: float
-    spans: int
-    lasting: int
-    """How many of the spans took any time."""
-
-
-def _activity(path: Path, data: Any, inside: Any) -> dict[int, _Active]:
-    found: dict[int, _Active] = {}
-    for batch in _batches(path, data, ["site", "kind", "start", "end"], inside):
-        waits = pc.equal(batch["kind"].cast(pa.string()), "wait")
-        length = pc.subtract(batch["end"], batch["start"])
-        lasts = pc.cast(pc.greater(length, 0.0), pa.int64())
-        table = pa.table({"site": batch["site"], "busy": pc.if_else(waits, 0.0, length), "lasts": lasts})
-        sums = table.group_by("site").aggregate([("busy", "sum"), ("busy", "count"), ("lasts", "sum")])
-        for row in sums.to_pylist():
-            busy, spans, lasting = found.get(row["site"], (0.0, 0, 0))
-            found[row["site"]] = _Active(
-                busy + row["busy_sum"], spans + row["busy_count"], lasting + row["lasts_sum"]
-            )
-    return found
-
-
-def _choose(activity: dict[int, _Active], most: int) -> list[int]:
-    """Servers before clients, those that were busy longest first; then in the order in which they are drawn.
-
-    Servers take at most half of the rows, unless clients leave more.
-    """
-    ranked = sorted(activity, key=lambda site: (-activity[site].busy, site))
-    servers, clients = [site for site in ranked if site < 0], [site for site in ranked if site >= 0]
-    room = max(most // 2, most - len(clients))
-    shown = servers[:room]
-    return sorted(shown + clients[: most - len(shown)], key=_drawn)
-
-
-def _drawn(site: int) -> tuple[bool, int]:
-    """Servers on top, then clients by their numbers."""
-    return site >= 0, abs(site)
 
 
 def _schema(data: Any) -> Any:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 
 import numpy as np
 
+from paceline.report import decided
 from paceline.report.runs import Group, Run
 from paceline.report.spans import NO_SITE, Waiting
 from paceline.report.text import MISSING, energy, number, operations, percent, seconds, site, size, spread, tag, words
-from paceline.statistics import half_width
+from paceline.statistics import half_width, mean_interval
 
 CAUSES_SHOWN = 6
 
@@ -189,31 +192,46 @@ def _kinds(group: Group) -> set[bool]:
 
 
 def comparison(groups: Sequence[Group]) -> str:
-    """The comparison as an HTML table; the best of a ranked column is bold."""
-    found = compared(groups)
+    """The comparison as an HTML table, with what decided it; the best of a ranked column is bold."""
+    found, shared = compared(groups), decided.shared_facts(groups)
     body = []
-    for place, row in enumerate(found.rows):
+    for place, (group, row) in enumerate(zip(groups, found.rows, strict=True)):
         looks: list[dict[str, str]] = [
-            {"class_": "best"} if (place, k) in found.best else {} for k in range(len(row))
+            {"class_": "best"} if (place, k) in found.best else {} for k in range(1, len(row))
         ]
-        body.append("".join(words("td", text, **look) for text, look in zip(row, looks, strict=True)))
+        cells = [words("th", row[0], scope="row")]
+        cells += [words("td", text, **look) for text, look in zip(row[1:], looks, strict=True)]
+        own = {key: text for key, text in decided.facts(group).items() if key not in shared}
+        body.append("".join(cells))
+        body.append(tag("td", _facts(own), colspan=len(row), class_="facts"))
+    head = [words("th", title, scope="col") for title in found.titles]
+    # On a narrow screen as on a wide one the facts are read before the figures.
+    above = tag("p", f"{words('b', 'All runs: ')}{_facts(shared)}", class_="facts") if shared else ""
     below = "".join(words("p", remark, class_="note") for remark in remarks(groups))
-    return table([words("th", title) for title in found.titles], body) + below
+    best = words("p", _BEST, class_="note") if found.best else ""
+    return above + table(head, body, class_="compared") + best + below
+
+
+_BEST = "Bold: its 95 % interval does not overlap with that of any other in the column."
+
+
+def _facts(facts: dict[str, str]) -> str:
+    """Facts beside each other, each with its name."""
+    return " · ".join(f"{words('i', f'{key}:')} {escape(text)}" for key, text in facts.items())
 
 
 def causes(waiting: Waiting, *, several: bool = False) -> str:
     """Who was waited for longest, with the share of all waiting; ``several`` servers are told apart."""
-    head = [words("th", title) for title in ("waited for", "time waited", "share of all waiting", "")]
+    head = [words("th", title, scope="col") for title in ("waited for", "time waited", "share of all waiting")]
     body = []
     for index, length in waiting.causes[:CAUSES_SHOWN]:
         share = length / waiting.total if waiting.total else 0.0
-        meter = tag("span", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter")
+        meter = tag("span", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter", aria_hidden="true")
         name = "no cause recorded" if index == NO_SITE else site(index, several=several)
         cells = (
             words("td", name),
             words("td", seconds(length)),
-            words("td", percent(share)),
-            tag("td", meter),
+            tag("td", f"{percent(share)} {meter}"),
         )
         body.append("".join(cells))
     return table(head, body)
@@ -229,7 +247,9 @@ def table(head: Sequence[str], rows: Sequence[str], **attributes: object) -> str
     """A table of ready cells; it scrolls sideways where the screen is narrow."""
     top = tag("thead", tag("tr", "".join(head))) if head else ""
     body = tag("tbody", "".join(tag("tr", row) for row in rows))
-    return tag("div", tag("table", top + body, **attributes), class_="scroll")
+    inside = tag("table", top + body, **attributes)
+    # What scrolls must be within reach of the keyboard.
+    return tag("div", inside, class_="scroll", tabindex=0, role="group", aria_label="table")
 
 
 def mean_cell(values: Sequence[float], form: Callable[[float | None], str]) -> str:
@@ -259,17 +279,33 @@ def _cell(group: Group, column: _Column) -> str:
 
 
 def _winners(groups: Sequence[Group], column: _Column) -> set[str]:
-    """The groups with the best mean, unless all are equal; one of which a seed never arrived cannot win."""
-    full = {}
-    for group in groups:
-        values = _values(group, column)
-        if len(values) == len(group.runs):
-            full[group.label] = float(np.mean(values))
-    if column.best is None or not full:
+    """The one group whose 95 % interval lies on the better side of all others; a single seed has no interval.
+
+    One of which a seed never arrived cannot win, and nobody can be said to be better than it unless none of its
+    seeds arrived.
+    """
+    if column.best is None or len(groups) < 2:
         return set()
-    best = column.best(full.values())
-    winners = {label for label, value in full.items() if value == best}
-    return winners if len(winners) < len(groups) else set()
+    found = {group.label: _interval(group, column) for group in groups}
+    sign = 1.0 if column.best is min else -1.0
+    for label, mine in found.items():
+        others = [other for name, other in found.items() if name != label]
+        if mine is not None and all(other is not None and _beats(mine, other, sign) for other in others):
+            return {label}
+    return set()
+
+
+def _interval(group: Group, column: _Column) -> tuple[float, float] | None:
+    """The ends of a group's interval: infinitely far where nobody met the target, None where it does not tell."""
+    values = _values(group, column)
+    if not values and column.unreached:
+        return math.inf, math.inf
+    found = mean_interval(values)
+    return (found.low, found.high) if len(values) == len(group.runs) and found.tells else None
+
+
+def _beats(mine: tuple[float, float], other: tuple[float, float], sign: float) -> bool:
+    return mine[1] < other[0] if sign > 0 else mine[0] > other[1]
 
 
 def _status(runs: Sequence[Run]) -> str:

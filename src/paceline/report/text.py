@@ -46,11 +46,6 @@ def percent(value: float | None) -> str:
     return f"{100 * value:.1f} %"
 
 
-def percent_tick(value: float) -> str:
-    """A share as percent, for an axis: no more digits than it needs."""
-    return f"{number(100 * value)} %"
-
-
 def spread(middle: str, half: str) -> str:
     """Two texts with units as one, ``3.1 ± 0.2 s``; the unit is said once if it is the same."""
     value, _, unit = middle.rpartition(" ")
@@ -93,15 +88,3 @@ def _scaled(value: float | None, unit: str) -> str:
             break
         value /= 1000
     return f"{number(value, 3)} {prefix}{unit}"
-
-
-def ticks(low: float, high: float, about: int = 6) -> list[float]:
-    """Round numbers from ``low`` to ``high``, near ``about`` of them."""
-    if not high > low:
-        return [low]
-    rough = (high - low) / about
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [round(index * step, 12) for index in range(first, last + 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -89,6 +90,8 @@ class Recorder:
             "visits": ledger.visits,
             "bytes": ledger.bytes,
             "idle_share": ledger.wait_seconds / engaged if engaged else 0.0,
+            "flops": ledger.flops,
+            **({} if math.isnan(ledger.joules) else {"joules": ledger.joules}),
         }
 
     def promise(self, row: Row, measures: dict[str, Measure]) -> None:
@@ -162,7 +165,7 @@ class Recorder:
         if not self._until.learned:
             return None
         asked = {"accuracy": self._until.accuracy, "loss": self._until.loss}
-        figures = {key: (self.reached or {}).get(key) for key in ("time", "bytes", "visits", "idle_share")}
+        figures = {key: (self.reached or {}).get(key) for key in ("time", "bytes", "visits", "idle_share", "joules")}
         return {
             **{k: v for k, v in asked.items() if v is not None},
             **figures,

@@ -16,6 +16,7 @@ from paceline.errors import Deserted, Fruitless, PacelineError, SiteError
 from paceline.learn.graph import Measure, Model
 from paceline.learn.placeholders import PLACEHOLDER
 from paceline.ledger import Ledger
+from paceline.ledger.directory import write_partition
 from paceline.ledger.events import Chronicle, Event
 from paceline.ledger.weights import write_weights
 from paceline.runs.recorder import Recorder, Row
@@ -114,6 +115,8 @@ class Run:
     def start(self, *, again: bool = False) -> None:
         """Make the directory, or open it ``again``, and the coroutine."""
         self.recorder.start(keep_spans=self._keep_spans, state=self.state(), again=again)
+        if self.directory is not None and not self.learner.dry:
+            write_partition(self.directory, self.problem.label_counts())
         self.world.loop.start(self._main())
         self._started = True
         self.on_start()
@@ -300,6 +303,8 @@ class Run:
             "ended": self.ended,
             "absence": self.settings.absence,
             "hostile": sorted(self.learner.adversary.clients),
+            "model": "+".join(space.name for space in self.problem.spaces),
+            "parameters": self.problem.space.size,
             "rounds": self.world.progress,
             "time": self.world.now(),
             **({"privacy": spending.plain(self.world.progress)} if (spending := self.world.spending) else {}),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +18,9 @@ from paceline.learn.job import Shards
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 from paceline.seeds import address, stream
+
+MOST_COUNTS = 200_000
+"""Clients times labels of which a run writes down who has how many."""
 
 
 @dataclass(eq=False)
@@ -66,6 +71,18 @@ class Problem:
         if self.partition is None:
             return self.nominal
         return int(self.partition.offsets[client + 1] - self.partition.offsets[client])
+
+    def label_counts(self) -> dict[str, list[Any] | None]:
+        """How many samples every client has, and of each label, unless labels are no classes or that is too much."""
+        assert self.partition is not None, "a dry run has no data"
+        sizes = np.diff(self.partition.offsets)
+        labels = self.shards().y
+        if not self.classes or labels.is_floating_point() or len(sizes) * self.classes > MOST_COUNTS:
+            return {"samples": sizes.tolist(), "labels": None}
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        place = owner * self.classes + labels.numpy()[self.partition.indices]
+        found = np.bincount(place, minlength=len(sizes) * self.classes).reshape(len(sizes), self.classes)
+        return {"samples": sizes.tolist(), "labels": found.tolist()}
 
     def shards(self) -> Shards:
         """The training data with their owners."""

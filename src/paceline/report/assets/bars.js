@@ -1,0 +1,49 @@
+// Bars: how often values came up, and how data are spread.
+
+const STACK_SHADES = ["#1f4e79", "#e0a030", "#2c8c7a", "#a8433f", "#6fb1e0", "#f2d08a", "#8fd1bf", "#e3a19e", "#6a4c93", "#b9a0d8"];
+
+class Bars {
+  constructor(box, one) {
+    this.one = one;
+    this.canvas = element("div", { class: "chart low", role: "img", "aria-label": `${one.title}. ${one.text}` });
+    box.append(this.canvas, saveButtons(one.id, () => this.svg(), () => [this.chart.getWidth(), this.chart.getHeight()], () => this.rows()));
+    this.chart = echarts.init(this.canvas, null, { renderer: "svg" });
+    new ResizeObserver(() => this.chart.resize()).observe(this.canvas);
+    onTheme(() => this.draw());
+    this.draw();
+  }
+
+  get parts() { return this.one.beside || this.one.stacks; }
+
+  svg() { return this.chart.renderToSVGString ? this.chart.renderToSVGString() : decodeURIComponent(this.chart.getDataURL({ type: "svg" }).split(",")[1]); }
+
+  rows() {
+    return [[this.one.axis, ...this.parts.map((part) => part.name)],
+      ...this.one.places.map((place, i) => [place, ...this.parts.map((part) => part.values[i])])];
+  }
+
+  pointed(params) {
+    const box = element("div", {}, element("b", {}, `${this.one.axis} ${params[0].axisValue}`));
+    for (const param of params) {
+      const part = this.parts[param.seriesIndex];
+      if (param.value) box.append(element("div", {}, `${part.name}: ${united(param.value, this.one.unit)}`));
+    }
+    return box;
+  }
+
+  draw() {
+    const ink = { color: styled("--soft"), fontSize: 12, fontFamily: FONT };
+    this.chart.setOption({
+      animation: false,
+      grid: { left: 58, right: 14, top: 14, bottom: 46 },
+      tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, confine: true, backgroundColor: styled("--panel"),
+        borderColor: styled("--rule"), textStyle: { color: styled("--ink"), fontSize: 12 }, formatter: (params) => this.pointed(params) },
+      xAxis: { type: "category", data: this.one.places, name: this.one.axis, nameLocation: "middle", nameGap: 30, nameTextStyle: ink,
+        axisLabel: { ...ink, hideOverlap: true }, axisLine: { lineStyle: { color: styled("--soft") } } },
+      yAxis: { type: "value", axisLabel: { ...ink, formatter: (value) => united(value, this.one.unit) }, splitLine: { lineStyle: { color: styled("--rule") } } },
+      series: this.parts.map((part, k) => ({ type: "bar", stack: this.one.beside ? undefined : "all", data: part.values, barCategoryGap: "15%",
+        emphasis: { disabled: true },
+        itemStyle: { color: part.look ? inked(part.look) : STACK_SHADES[k % STACK_SHADES.length], borderColor: styled("--paper"), borderWidth: 0.5 } })),
+    }, { replaceMerge: ["series"] });
+  }
+}
