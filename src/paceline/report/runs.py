@@ -19,7 +19,8 @@ Column = NDArray[np.float64]
 
 LARGEST, MOST = 1024 * MIB, 1e100
 """Bytes of a file, and the greatest figure: squares and sums of such figures are numbers too."""
-METRICS = ("round", "time", "visits", "bytes", "accuracy", "loss", "sparsity")
+METRICS = ("round", "time", "visits", "bytes", "joules", "flops", "idle_share")
+METRICS += ("accuracy", "loss", "sparsity", "score")
 # What may differ between two runs that are still seeds of the same comparison.
 _PRIVATE = {"seed", "out", "directory", "versions", "started", "command", "host"}
 
