@@ -41,6 +41,7 @@ from paceline.cli.performing import Doing, More, perform_named, run_directories,
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
 from paceline.cli.serve import serve
+from paceline.cli.ui import ui
 from paceline.config import read_settings
 from paceline.errors import PacelineError, SettingError
 
@@ -54,6 +55,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(plan_app, name="plan")
 app.add_typer(deploy_app, name="deploy")
 app.command()(serve)
+app.command()(ui)
 app.command()(join)
 app.command()(reproduce)
 app.command(cls=NamesAlgorithms)(chaos)
