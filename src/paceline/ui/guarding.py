@@ -75,7 +75,8 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
-        if scope["type"] != "http":
+        if scope["type"] != "http":  # its beginning and end; no page asks for anything else
+            await self._app(scope, receive, send)
             return
         request = Request(scope)
         refused = self._refused(request)

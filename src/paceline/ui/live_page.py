@@ -14,6 +14,7 @@ AXES = {"1": "virtual time", "0": "rounds", "2": "visits", "3": "traffic"}
 MARKS = {"5": "accuracy", "6": "loss", "4": "idle share"}
 """What can be drawn over what, by its place in a row of news."""
 HEADS = ("run", "status", "round", "virtual time", "visits", "traffic", "idle", "accuracy", "loss")
+READ = "Point at the chart, or use the arrow keys on it, to read values."
 SWATCH = (
     '<svg class="swatch" width="34" height="10" aria-hidden="true"><line x1="1" y1="5" x2="33" y2="5"></line></svg>'
 )
@@ -31,8 +32,8 @@ def live(runs: Sequence[Listed]) -> str:
     head = tag("thead", tag("tr", "".join(words("th", text, scope="col") for text in HEADS)))
     rows = "".join(map(_followed, labelled(runs)))
     body = [
-        tag("div", "".join(parts), class_="bar"),
-        tag("figure", tag("div", id="chart") + words("figcaption", "", id="reading", class_="note")),
+        tag("div", "".join(parts), class_="bar tools"),
+        tag("figure", tag("div", id="chart") + words("figcaption", READ, id="reading", class_="note")),
         scrolled(tag("table", head + tag("tbody", rows), id="standing"), "How the runs stand"),
         *(_settings(run) for run in runs if len(runs) == 1),
     ]

@@ -11,7 +11,8 @@ from paceline.ui.shell import field, shell, void
 
 NOTE = (
     "A plan runs algorithms without learning anything: what they do, who waits for whom, bytes and time. What"
-    " accuracy comes of it, it cannot know. It takes some seconds."
+    " accuracy comes of it, it cannot know. Data are split evenly unless more settings say otherwise (partition), and"
+    " a run ends after 30,000 visits at the latest. It takes some seconds."
 )
 USUAL = {
     "clients": "50",

@@ -17,6 +17,8 @@ from typing import Any
 MEMORY, FILE, PROCESSOR = 8 << 30, 512 << 20, 120
 """Bytes of address space, bytes of a file, and seconds of the processor that this process may take."""
 REFUSED = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "socket.bind")
+EVEN = "partition=iid"
+"""How data are split unless something else is said: few devices could not hold two classes each of all there are."""
 VISITS = 30_000
 """Client visits after which a plan's run ends."""
 
@@ -46,7 +48,7 @@ def plan(asked: dict[str, Any]) -> None:
     from paceline.ui.planning import PAGE
 
     here = Path.cwd()
-    settings = list(asked["settings"])
+    settings = [EVEN, *asked["settings"]]
     if asked["fleet"]:
         file = here / f"fleet.{asked['kind']}"
         file.write_text(f"{asked['fleet']}\n", encoding="utf-8")

@@ -39,7 +39,7 @@ function ticks(low, high, about) {
   const power = 10 ** Math.floor(Math.log10((high - low) / about));
   const step = [1, 2, 2.5, 5, 10].map((k) => k * power).find((s) => s >= (high - low) / about * (1 - 1e-9));
   const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(k * step);
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(k * step + 0); // no minus before 0
   return found;
 }
 
@@ -55,7 +55,7 @@ let drawn = null;
 function draw() {
   const wide = Math.max(300, holder.clientWidth), high = wide < 560 ? 260 : 380;
   const names = wide >= 560;
-  const left = 58, right = names ? 150 : 14, top = 14, bottom = 44;
+  const left = 58, right = names ? 176 : 14, top = 14, bottom = 44;
   const lines = runs.map((run) => ({ run, points: points(run) })).filter((line) => line.points.length);
   const svg = make("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", tabindex: 0, "aria-label": said() });
   drawn = null;
@@ -105,8 +105,7 @@ function label(svg, lines, at, top, bottom, edge) {
   for (const one of ends) {
     const name = one.line.run.label;
     const text = name.length > 22 ? `${name.slice(0, 21)}…` : name;
-    svg.append(make("text", { class: "name", x: Math.min(one.x, edge) + 6, y: one.place + 4, style: "" }, text));
-    svg.lastChild.removeAttribute("style");
+    svg.append(make("text", { class: "name", x: Math.min(one.x, edge) + 6, y: one.place + 4 }, text));
     svg.lastChild.style.fill = colour(one.line.run);
   }
 }
