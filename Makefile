@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs test test-federation test-slow test-data check bench bench-dry bench-together bench-peers lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-browser test-slow test-data check bench bench-dry bench-together bench-peers lock sbom audit clean
 
 setup: $(READY)
 
@@ -33,6 +33,10 @@ test: $(READY)
 # A real SuperLink and real SuperNodes on loopback, and who is let in.
 test-federation: $(READY)
 	$(BIN)/pytest -m federation --override-ini "addopts=-q --strict-markers -n 2 --timeout=360"
+
+# Pages in a real browser: Debian's chromium, or the one that PACELINE_BROWSER names.
+test-browser: $(READY)
+	$(BIN)/pytest -m browser --override-ini "addopts=-q --strict-markers -n 1 --timeout=300"
 
 # What takes long, and every property with many more examples than in each run of the suite.
 test-slow: $(READY)

@@ -22,8 +22,8 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore::paceline.errors.SlowerWay")
 
 
-ASKED_FOR = ("slow", "federation")
-"""Marks of what is for whoever asks for it: `make test-slow`, `make test-federation`."""
+ASKED_FOR = ("slow", "federation", "browser")
+"""Marks of what is for whoever asks for it: `make test-slow`, `make test-federation`, `make test-browser`."""
 
 
 def pytest_collection_modifyitems(config, items):
