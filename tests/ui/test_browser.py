@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.ui.browsing import PATIENCE, Watched, a_browser
 from tests.ui.conftest import lines, rows
 
 pytestmark = pytest.mark.browser
+expect.set_options(timeout=PATIENCE)
 HOSTILE = "<img src=x onerror=alert(1)>"
 PICTURES = os.environ.get("PACELINE_PICTURES")
 """Where the pictures of the documentation go, if they are to be made."""
@@ -20,8 +23,6 @@ PICTURES = os.environ.get("PACELINE_PICTURES")
 
 @pytest.fixture(scope="module")
 def browser():
-    from tests.ui.browsing import a_browser
-
     with a_browser() as made:
         yield made
 
@@ -50,8 +51,6 @@ def served(root):
 
 
 def watch(browser, served, **options):
-    from tests.ui.browsing import Watched
-
     return Watched(browser, served, **options)
 
 
@@ -79,19 +78,19 @@ def test_the_list_is_filtered_and_runs_are_chosen_by_keyboard(browser, served, s
     seen = watch(browser, served, width=width, scheme=scheme)
     page = seen.go("/")
     assert page.locator("#runs tbody tr:not(.group)").count() == 7
-    assert page.get_by_text("damaged").is_visible() and page.locator("img").count() == 0
+    assert page.locator(".status.damaged").is_visible() and page.locator("img").count() == 0
     seen.check()
     if (width, scheme) == (1180, "light"):
         picture(page, "ui-list")
     page.get_by_label("Show only").fill("clients=100 psfl")
-    page.wait_for_function("document.querySelectorAll('#runs tbody tr:not(.group)').length === 2")
+    expect(page.locator("#runs tbody tr:not(.group)")).to_have_count(2)
     page.get_by_label("all 2 runs in comparison").focus()
     page.keyboard.press("Space")
     assert page.locator("#count").text_content() == "2 runs are chosen"
     page.locator("button", has_text="Follow").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/live?**")
-    page.wait_for_function("document.querySelectorAll('#chart path.line').length === 2")
+    expect(page.locator("#chart path.line")).to_have_count(2)
     seen.check()
 
 
@@ -129,7 +128,7 @@ def test_values_are_read_with_the_arrow_keys(browser, served, some_runs):
     assert re.search(r"at 300 s: fedavg: \d\d\.\d %, psfl: \d\d\.\d %", page.locator("#reading").text_content())
     page.keyboard.press("Home")
     assert page.locator("#reading").text_content() == "at 0 s: nothing yet"
-    page.get_by_label("over").select_option("rounds")
+    page.get_by_label("over", exact=True).select_option("rounds")
     page.get_by_label("Show", exact=True).select_option("loss")
     assert "rounds" in page.locator("#chart").text_content()
     seen.check()
@@ -156,13 +155,14 @@ def test_a_run_is_followed_while_it_runs(browser, served, root):
         page.wait_for_selector(".status.running")
         page.get_by_role("link", name="live").click()
         page.wait_for_selector("#chart path.line")
-        first = int(page.locator("#chart path.line").get_attribute("data-points"))
+        first = page.locator("#chart path.line").get_attribute("data-points")
         told = page.locator("tr[data-run] td").nth(1).text_content()
-        page.wait_for_function(f"Number(document.querySelector('#chart path.line').dataset.points) > {first}")
-        page.wait_for_function(f"document.querySelectorAll('tr[data-run] td')[1].textContent !== {told!r}")
+        expect(page.locator("#chart path.line")).not_to_have_attribute("data-points", first)
+        assert int(page.locator("#chart path.line").get_attribute("data-points")) > int(first)
+        expect(page.locator("tr[data-run] td").nth(1)).not_to_have_text(told)
         assert "live: 1 of 1 run is running" in page.locator("#state").text_content()
         seen.check()
-    page.wait_for_function("document.querySelector('.status').textContent === 'interrupted'")
+    expect(page.locator("tr[data-run] .status")).to_have_text("interrupted")
     assert seen.complaints == []
 
 
