@@ -30,9 +30,9 @@ def test_everything_of_a_run_is_escaped(client, write_run, root):
     name = HOSTILE.replace("/", "")
     write_run(name, algorithm=HOSTILE, dataset=HOSTILE)
     damaged = write_run("<b>damaged")
-    (damaged / "settings.json").write_text('{"algorithm": "<script>alert(1)</script>", "seed": "<u>"}')
+    (damaged / "settings.json").write_text('{"algorithm": "<script>alert(1)</script>", "seed": "<evil-seed>"}')
     failed = write_run("failed")
-    (failed / "summary.json").write_text('{"status": "failed: <i>", "error": "<script>alert(2)</script>"}')
+    (failed / "summary.json").write_text('{"status": "failed: <evil-status>", "error": "<script>alert(2)</script>"}')
     for page in (
         client.get("/").text,
         client.get("/", params={"q": '"><script>alert(3)</script>'}).text,
@@ -41,7 +41,7 @@ def test_everything_of_a_run_is_escaped(client, write_run, root):
         client.get("/live", params={"run": "<script>alert(4)</script>"}).text,
     ):
         assert "<img src=x" not in page and "<script>alert" not in page
-        assert not re.search(r"<(b>damaged|i>|u>)", page)
+        assert "<b>damaged" not in page and "<evil-" not in page
 
 
 def test_a_name_that_is_no_text_is_listed_and_harms_nobody(client, root, write_run):

@@ -115,7 +115,7 @@ def test_chosen_runs_are_compared_on_the_page_of_the_report(browser, served, som
     page.wait_for_url("**/compare?**")
     assert page.locator("h1").text_content() == "fedavg"
     assert page.evaluate("window.origin") == "null", "the report is a stranger to the server"
-    assert seen.outside == []
+    assert seen.outside == [] and seen.complaints == []
 
 
 def test_values_are_read_with_the_arrow_keys(browser, served, some_runs):
