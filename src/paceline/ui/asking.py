@@ -19,6 +19,8 @@ MOST_ALGORITHMS, MOST_CLIENTS, MOST_ROUNDS = 6, 10_000, 2_000
 MOST_SETTINGS, LONGEST = 40, 300
 MOST_FLEET = 1 << 20
 """Bytes of a fleet that is pasted into the form."""
+PAGE, ERROR = "plan.html", "error.txt"
+"""Where the process that makes a plan leaves its answer."""
 _FILES = re.compile(r"(?:^|[+,/:\s])(?:csv|trace|windows|file)\s*:", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z][\w.@-]*")
 

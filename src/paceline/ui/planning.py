@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from paceline.errors import SettingError
-from paceline.ui.asking import Asked
+from paceline.ui.asking import ERROR, PAGE, Asked
 
 SECONDS = 60.0
 """Real time that a plan may take."""
@@ -25,7 +25,6 @@ AT_ONCE, WAITING = 1, 4
 """Plans that are made at a time, and that may wait for it."""
 KEPT = 8
 """Pages of plans that can be looked at again."""
-PAGE, ERROR = "plan.html", "error.txt"
 PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "PACELINE_DATA", "TMPDIR", "SYSTEMROOT", "VIRTUAL_ENV")
 """What the process is told of the environment."""
 

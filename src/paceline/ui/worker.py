@@ -26,7 +26,7 @@ VISITS = 30_000
 def main() -> None:
     """Make the plan that standard input asks for in the present directory."""
     from paceline.errors import PacelineError
-    from paceline.ui.planning import ERROR
+    from paceline.ui.asking import ERROR
 
     limit()
     asked = json.load(sys.stdin)
@@ -45,7 +45,7 @@ def plan(asked: dict[str, Any]) -> None:
     from paceline.runs.experiment import make_experiment
     from paceline.runs.performing import perform
     from paceline.runs.until import Until
-    from paceline.ui.planning import PAGE
+    from paceline.ui.asking import PAGE
 
     here = Path.cwd()
     settings = [EVEN, *asked["settings"]]
