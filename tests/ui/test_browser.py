@@ -56,6 +56,7 @@ def watch(browser, served, **options):
 
 def picture(page, name):
     if PICTURES:
+        page.set_viewport_size({"width": 1000, "height": 700})
         page.screenshot(path=Path(PICTURES) / f"{name}.png")
 
 
@@ -80,6 +81,8 @@ def test_the_list_is_filtered_and_runs_are_chosen_by_keyboard(browser, served, s
     assert page.locator("#runs tbody tr:not(.group)").count() == 7
     assert page.locator(".status.damaged").is_visible() and page.locator("img").count() == 0
     seen.check()
+    page.get_by_label("Show only").fill("digits status!=damaged")
+    expect(page.locator("#runs tbody tr:not(.group)")).to_have_count(5)
     if (width, scheme) == (1180, "light"):
         picture(page, "ui-list")
     page.get_by_label("Show only").fill("clients=100 psfl")

@@ -31,7 +31,7 @@ def refused(problem: str) -> str:
 
 def void(element: str, /, **marks: object) -> str:
     """An element that has no end, such as a field of a form."""
-    return tag(element, **marks).removesuffix(f"</{element}>")
+    return tag(element, "", **marks).removesuffix(f"</{element}>")
 
 
 def field(name: str, value: str, **more: object) -> str:

@@ -86,7 +86,8 @@ def guard(allowed: list[Path]) -> Callable[[str, tuple[Any, ...]], None]:
     from paceline.errors import SettingError
 
     program = [Path(path) for path in {sys.prefix, sys.base_prefix, *sys.path} if path and path != os.getcwd()]
-    roots = [os.path.realpath(path) for path in (*allowed, *program, "/proc", "/sys", "/dev/null", "/usr/share")]
+    known = [*allowed, *program, *map(Path, ("/proc", "/sys", "/dev/null", "/usr/share"))]
+    roots = [os.path.realpath(path) for path in known]
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event in REFUSED:
