@@ -16,7 +16,7 @@ import paceline
 from paceline.api.forecast import FEWEST, forecast, round_of_target, seconds_a_round
 from paceline.api.progress import LOG_FIRST, LOG_MOST, SILENCE, LiveProgress
 from paceline.api.watched import clock_text
-from paceline.ledger.events import Chronicle
+from paceline.ledger.events import Chronicle, Event
 from paceline.runs.until import Until
 
 
@@ -139,6 +139,16 @@ def test_a_terminal_shows_the_whole_and_every_run_and_no_more_than_fits():
     assert lines[0].startswith("learning   0:00  0 of 20 runs ended")
     assert lines[1].startswith("fedavg seed 0") and lines[-1] == "and 14 more"
     assert len(lines) <= 10
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_is_decided_after_the_last_metrics_is_told_once(terminal):
+    file, run = io.StringIO(), a_run()
+    run.world.chronicle.tell(1.0, Event(text="the first"))
+    with LiveProgress(console=Console(file=file, width=200, force_terminal=terminal)) as progress:
+        progress(run, row(1))
+        run.world.chronicle.tell(2.0, Event(text="the last"))
+    assert file.getvalue().count("the first") == file.getvalue().count("the last") == 1
 
 
 def test_quiet_starts_nothing_and_says_nothing(capsys):
