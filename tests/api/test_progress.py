@@ -104,7 +104,7 @@ def test_speed_is_that_of_what_is_learned_and_of_a_wave_that_is_under_way(shown)
     executor.statistics.mean_wave = 25.0
     shown.progress.tick()
     assert shown.lines()[-1].endswith("50 visits learned  5 visits/s  mean wave 25.0")
-    assert "t=      0.0 s" in shown.lines()[-1]
+    assert "schedule at round 0, t = 0.0 s, 0 visits" in shown.lines()[-1]
 
 
 def test_without_learning_the_schedules_visits_are_counted(shown):

@@ -61,7 +61,7 @@ class Watched:
     def clock(self) -> str:
         """Where the schedule is, which may be ahead of what was scored."""
         world = self._run.world
-        return f"round {world.progress:>5}  t={world.now():>9.1f} s  {world.ledger.visits:>7} visits"
+        return f"schedule at round {world.progress}, t = {world.now():.1f} s, {world.ledger.visits:,} visits"
 
     def line(self) -> str:
         """All of it in a line."""
