@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 from paceline.errors import SettingError
@@ -19,10 +20,12 @@ def bind(host: str, port: int) -> socket.socket:
     """A socket that listens there; ``SettingError`` says why it cannot."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(64)
+        with ExitStack() as unless_all_is_well:
+            listening = unless_all_is_well.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(64)
+            unless_all_is_well.pop_all()
     except OSError as problem:
         raise SettingError(
             f"cannot listen at {host}, port {port}: {problem.strerror}; choose another --port, or 0 for any"
