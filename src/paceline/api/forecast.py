@@ -21,6 +21,8 @@ AGREE = 3.0
 """How many times as far one line may see the target as the other."""
 FAR = 50.0
 """A target further away than so many times what was done is out of sight."""
+LUCK = 1.0
+"""A run ends at the first score that is good enough, a lucky one: its error is so many spreads below the line."""
 RECENT = 60.0
 """Seconds of real time from which the pace is taken."""
 
@@ -102,13 +104,14 @@ def _crossing(errors: Sequence[tuple[int, float]], wanted: float) -> float | Non
 
 
 def _on_line(points: Sequence[tuple[float, float]], wanted: float) -> float | None:
-    """Where the line through these points falls to what is wanted; None if it does not fall."""
+    """Where a score near the line through these points falls to what is wanted; None if the line does not fall."""
     middle_x, middle_y = (math.fsum(column) / len(points) for column in zip(*points, strict=True))
     wide = math.fsum((x - middle_x) ** 2 for x, _ in points)
     slope = math.fsum((x - middle_x) * (y - middle_y) for x, y in points) / wide if wide else 0.0
     if not slope < 0:
         return None
-    at = middle_x + (wanted - middle_y) / slope
+    spread = math.sqrt(math.fsum((y - middle_y - slope * (x - middle_x)) ** 2 for x, y in points) / len(points))
+    at = middle_x + (wanted + LUCK * spread - middle_y) / slope
     return math.exp(at) if at < 50 else None
 
 

@@ -143,7 +143,7 @@ def clock_text(seconds: float) -> str:
 def _said(known: Forecast, target: str) -> str:
     parts = [f"{target} expected at t≈{known.target:.0f} s"] if target and known.target is not None else []
     if known.seconds is not None:
-        parts.append(f"ETA {clock_text(known.seconds)}")
+        parts.append(f"ETA {'about ' if known.target is not None else ''}{clock_text(known.seconds)}")
     else:
         parts.append("ETA unknown" + (f", at most {clock_text(known.most)}" if known.most is not None else ""))
     return "  ".join(parts)
