@@ -57,6 +57,7 @@ def watch(browser, served, **options):
 def picture(page, name):
     if PICTURES:
         page.set_viewport_size({"width": 1000, "height": 700})
+        page.wait_for_timeout(500)  # until it is drawn anew
         page.screenshot(path=Path(PICTURES) / f"{name}.png")
 
 
@@ -131,9 +132,11 @@ def test_values_are_read_with_the_arrow_keys(browser, served, some_runs):
     assert re.search(r"at 300 s: fedavg: \d\d\.\d %, psfl: \d\d\.\d %", page.locator("#reading").text_content())
     page.keyboard.press("Home")
     assert page.locator("#reading").text_content() == "at 0 s: nothing yet"
+    assert "target 70.0 %" in page.locator("#chart").text_content()
     page.get_by_label("over", exact=True).select_option("rounds")
     page.get_by_label("Show", exact=True).select_option("loss")
     assert "rounds" in page.locator("#chart").text_content()
+    assert "target" not in page.locator("#chart").text_content()
     seen.check()
 
 

@@ -38,6 +38,8 @@ class Listed:
     """Every setting by its dotted name."""
     figures: dict[str, float | None] = field(default_factory=dict)
     """Of its latest metrics."""
+    goal: float | None = None
+    """The accuracy that it is to reach."""
     reached: float | None = None
     """The virtual time at which it met its target."""
     problem: str = ""
@@ -181,6 +183,7 @@ def _listed(name: str, path: Path, changed: float, *, alive: bool) -> Listed:
         seed=seed,
         settings=flat({key: value for key, value in settings.items() if key != "versions"}),
         figures={key: number(last.get(key)) for key in FIGURES},
+        goal=number(target.get("accuracy")) if isinstance(target, dict) else None,
         reached=number(target.get("time")) if isinstance(target, dict) else None,
         problem=str(summary.get("error") or "")[:500],
         changed=changed,

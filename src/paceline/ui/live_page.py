@@ -57,6 +57,7 @@ def _followed(one: Labelled) -> str:
         data_colour=look.colour,
         data_dark=look.dark,
         data_dash=dash,
+        data_goal="" if one.run.goal is None else one.run.goal,
     )
 
 

@@ -10,7 +10,7 @@ const reading = document.getElementById("reading");
 const choice = { x: document.getElementById("x"), y: document.getElementById("y") };
 const runs = [...document.querySelectorAll("tr[data-run]")].map((row) => ({
   row, name: row.dataset.run, label: row.dataset.label, light: row.dataset.colour, dark: row.dataset.dark,
-  dash: row.dataset.dash, rows: [], next: 0, status: "", problem: "",
+  dash: row.dataset.dash, goal: row.dataset.goal === "" ? null : Number(row.dataset.goal), rows: [], next: 0, status: "", problem: "",
 }));
 
 function plain(value, digits = 4) {
@@ -67,6 +67,8 @@ function draw() {
   const xs = lines.flatMap((line) => [line.points[0][0], line.points.at(-1)[0]]);
   let [low, most] = [Infinity, -Infinity];
   for (const line of lines) for (const [, y] of line.points) { low = Math.min(low, y); most = Math.max(most, y); }
+  const aim = choice.y.value === "5" ? [...new Set(lines.map((line) => line.run.goal))].filter((goal) => goal !== null) : [];
+  for (const goal of aim) most = Math.max(most, goal);
   const begin = Math.min(0, ...xs), end = Math.max(...xs) || 1;
   const room = (most - low) * 0.06 || Math.abs(most) * 0.1 || 0.1;
   low = low - room; most = most + room;
@@ -78,6 +80,10 @@ function draw() {
   }
   for (const tick of ticks(begin, end, wide < 560 ? 3 : 6)) {
     svg.append(make("text", { x: at.x(tick), y: high - bottom + 18, "text-anchor": "middle" }, FORMS[choice.x.value](tick)));
+  }
+  for (const goal of aim) {
+    svg.append(make("line", { class: "goal", x1: left, x2: wide - right, y1: at.y(goal), y2: at.y(goal) }));
+    svg.append(make("text", { x: left + 6, y: at.y(goal) - 5 }, `target ${FORMS[5](goal)}`));
   }
   svg.append(make("line", { class: "axis", x1: left, x2: wide - right, y1: high - bottom, y2: high - bottom }));
   svg.append(make("text", { x: (left + wide - right) / 2, y: high - 6, "text-anchor": "middle" }, choice.x.selectedOptions[0].textContent));
