@@ -34,6 +34,7 @@ ROOMS += [
     "report",
     "api",
     "federation",
+    "ui",
     "cli",
 ]
 SOURCE = Path(paceline.__file__).parent
@@ -91,7 +92,7 @@ def test_imports_run_downwards():
 
 def test_no_algorithm_knows_which_world_it_is_in():
     """None imports a world, a run, or what carries messages; none asks for a clock of its own, or for a process."""
-    rooms = {"worlds", "runs", "chaos", "federation", "api", "cli", "report", "papers", "plans"}
+    rooms = {"worlds", "runs", "chaos", "federation", "api", "ui", "cli", "report", "papers", "plans"}
     outside = {"flwr", "ray", "socket", "subprocess", "multiprocessing", "threading", "time", "os"}
     for file in (SOURCE / "algorithms").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):

@@ -2,7 +2,7 @@
 
 Rooms, each importing only those before it: errors, reading, bounds, sizes, seeds, statistics, references, config,
 forms; clock; system; topology; data; learn; ledger; algorithms; worlds; runs; chaos; plans; papers; report; api;
-federation; cli. ``tests/test_rooms.py`` holds the order.
+federation; ui; cli. ``tests/test_rooms.py`` holds the order.
 """
 
 from importlib import import_module

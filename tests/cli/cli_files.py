@@ -32,3 +32,11 @@ def spans(directory):
 
 def column(rows, name):
     return [row[name] for row in rows]
+
+
+def complaint(err):
+    """What a command says after the lines that tell what it was about to do."""
+    lines = err.splitlines(keepends=True)
+    while lines and lines[0].startswith(("starting ", "loading ", "preparing ")):
+        lines.pop(0)
+    return "".join(lines)

@@ -12,7 +12,7 @@ from paceline.data import load
 from paceline.data.specs import SPECS
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.runs.settings import make_settings
-from tests.cli.cli_files import column, metrics, spans, summary
+from tests.cli.cli_files import column, complaint, metrics, spans, summary
 
 QUICK = ("--set", "rounds=2", "--out", "out")
 
@@ -34,7 +34,7 @@ def refused(paceline, monkeypatch, tmp_path):
         assert done.status == 1
         assert trained == []
         assert done.out == ""
-        assert done.err.startswith("error: ")
+        assert complaint(done.err).startswith("error: ")
         assert "Traceback" not in done.err
         assert [phrase for phrase in wanted if phrase not in done.err] == [], done.err
         assert sorted(tmp_path.rglob("*")) == before
@@ -467,7 +467,7 @@ def test_a_file_that_cannot_be_written_is_named(paceline, tmp_path, words):
     assert paceline("run", "fedavg", *QUICK, "--dry-run").status == 0
     done = paceline(*words)
     assert done.status == 1
-    assert done.err.startswith("error: ")
+    assert complaint(done.err).startswith("error: ")
     assert words[-1] in done.err
 
 

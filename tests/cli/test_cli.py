@@ -4,16 +4,13 @@ import itertools
 import json
 import re
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from paceline.algorithms.registry import ALGORITHMS
-from paceline.api.progress import LiveProgress
 from paceline.data.specs import SPECS
 from paceline.learn.cohort.trainer import CohortTrainer
-from paceline.ledger.events import Chronicle, Event
 from paceline.worlds.learner import Learner
 from tests.cli.cli_files import column, metrics, settings, spans, summary
 
@@ -123,20 +120,6 @@ def test_the_last_row_is_shown_and_no_row_twice(paceline):
     shown = re.findall(r"^fedavg seed 0 +round +(\d+)", err, re.MULTILINE)
     assert shown[-1] == "5"
     assert len(shown) == len(set(shown))
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_what_is_decided_after_the_last_metrics_is_told_once(capsys, monkeypatch, terminal):
-    monkeypatch.setenv("COLUMNS", "200")
-    chronicle = Chronicle()
-    chronicle.tell(1.0, Event(text="the first"))
-    run = SimpleNamespace(label="p-fedavg seed 0", world=SimpleNamespace(chronicle=chronicle))
-    with LiveProgress() as progress:
-        progress.console._force_terminal = terminal
-        progress(run, {"round": 1, "time": 1.0, "visits": 3, "idle_share": 0.0})
-        chronicle.tell(2.0, Event(text="the last"))
-    shown = capsys.readouterr().err
-    assert shown.count("the first") == shown.count("the last") == 1
 
 
 def test_quiet_says_nothing_but_the_result(paceline):

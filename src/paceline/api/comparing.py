@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from paceline.api.progress import LiveProgress
 from paceline.api.results import Result, Scratch
+from paceline.api.sweeping import variants
 from paceline.api.words import FleetLike, Method, method_name, settings_tree, until_from
 from paceline.bounds import SEEDS
 from paceline.errors import SettingError
@@ -73,7 +73,7 @@ def compare(
         keeping=Keeping.parse("never" if scratch is not None else None if checkpoint is None else str(checkpoint)),
     )
     with LiveProgress(quiet=not progress) as shown:
-        outcome = perform(experiment, told(shown, callbacks))
+        outcome = perform(experiment, told(shown, callbacks), watcher=shown)
     return finished(outcome, scratch)
 
 
@@ -102,19 +102,6 @@ def sweep(algorithm: str, over: Mapping[str, Sequence[Any]], **arguments: Any) -
     2
     """
     return compare(variants(algorithm, over), **arguments)
-
-
-def variants(algorithm: str, over: Mapping[str, Sequence[Any]]) -> list[str]:
-    """The names of all combinations.
-
-    >>> variants("fedbuff", {"buffer": [5, 20]})
-    ['fedbuff@buffer=5', 'fedbuff@buffer=20']
-    """
-    if not over or any(isinstance(values, str) or not list(values) for values in over.values()):
-        raise SettingError(f"a sweep wants values for every setting, as in {{'local.lr': [0.01, 0.1]}}; got {over}")
-    mark = "," if "@" in algorithm else "@"
-    combined = itertools.product(*([f"{name}={value}" for value in values] for name, values in over.items()))
-    return [f"{algorithm}{mark}{','.join(words)}" for words in combined]
 
 
 def told(shown: LiveProgress, callbacks: Sequence[Callback]) -> Callable[[Run, Row], None]:

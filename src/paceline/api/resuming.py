@@ -55,7 +55,7 @@ def resume(
     lend_again(path, algorithms, data, model)
     resumption = read_resumption(path, trust=trust or bool(algorithms), accept=accept)
     with LiveProgress(quiet=not progress) as shown:
-        return finished(go_on(resumption, told(shown, callbacks)))
+        return finished(go_on(resumption, told(shown, callbacks), shown))
 
 
 def lend_again(

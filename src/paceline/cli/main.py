@@ -38,10 +38,11 @@ from paceline.cli.options import (
     Trust,
     UntilOption,
 )
-from paceline.cli.performing import More, perform_named, run_directories, show
+from paceline.cli.performing import Doing, More, perform_named, run_directories, show
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
 from paceline.cli.serve import serve
+from paceline.cli.ui import ui
 from paceline.config import read_settings
 from paceline.errors import PacelineError, SettingError
 
@@ -55,6 +56,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(plan_app, name="plan")
 app.add_typer(deploy_app, name="deploy")
 app.command()(serve)
+app.command()(ui)
 app.command()(join)
 app.command()(reproduce)
 app.command(cls=NamesAlgorithms)(chaos)
@@ -177,7 +179,7 @@ def sweep(
     ray: RayOption = None,
 ) -> None:
     """Run one algorithm with every combination of some settings, as one batched run."""
-    from paceline.api.comparing import variants
+    from paceline.api.sweeping import variants
 
     names = variants(algorithm, dict(_values(text) for text in over))
     more = More(absence, trust=trust, checkpoint=checkpoint, memory=memory, trainer=trainer, ray=ray)
@@ -203,13 +205,17 @@ def resume(
     ] = None,
 ) -> None:
     """Go on with a run or a comparison that was interrupted or killed: the same results as if it had not been."""
-    from paceline.api.resuming import lend_again
-    from paceline.runs.performing import read_resumption
-    from paceline.runs.performing import resume as go_on
 
-    lend_again(directory)  # what only a program had cannot be said here
-    resumption = read_resumption(directory, trust=trust, accept=accept or ())
-    show(resumption.experiment, lambda progress: go_on(resumption, progress), json=json, quiet=quiet)
+    def prepare() -> Doing:
+        from paceline.api.resuming import lend_again
+        from paceline.runs.performing import read_resumption
+        from paceline.runs.performing import resume as go_on
+
+        lend_again(directory)  # what only a program had cannot be said here
+        resumption = read_resumption(directory, trust=trust, accept=accept or ())
+        return Doing(resumption.experiment, lambda progress: go_on(resumption, progress, progress))
+
+    show(str(directory), prepare, json=json, quiet=quiet)
 
 
 @app.command()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import typer
 from rich.console import Console
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from paceline.api.progress import LiveProgress
     from paceline.runs.experiment import Experiment
     from paceline.runs.performing import Outcome
+
+
+class Doing(NamedTuple):
+    """What is to be done with progress."""
+
+    experiment: Experiment
+    work: Callable[[LiveProgress], Outcome]
 
 
 @dataclass(frozen=True)
@@ -62,47 +69,66 @@ def perform_named(
     more: More,
 ) -> None:
     """Run what is named, as run, compare and sweep do."""
-    from paceline.ledger.directory import refuse_taken
-    from paceline.runs.experiment import make_experiment
-    from paceline.runs.keeper import Keeping
-    from paceline.runs.performing import perform
-    from paceline.runs.until import Until
 
-    directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
-    refuse_taken(directory)
-    experiment = make_experiment(
-        names,
-        overrides=[*(overrides or ()), *more.overrides()],
-        file=read_settings(config, names, trust=more.trust) if config else None,
-        seeds=seeds,
-        until=Until.parse(until or []),
-        dry=dry,
-        out=directory,
-        keep_spans=not no_spans,
-        check_places=more.check_places,
-        workers=(more.workers or os.cpu_count() or 1) if more.local else None,
-        keep_models=not dry,
-        keeping=Keeping.parse(more.checkpoint),
-    )
-    show(experiment, lambda progress: perform(experiment, progress), json=json, quiet=quiet)
+    def prepare() -> Doing:
+        from paceline.ledger.directory import refuse_taken
+        from paceline.runs.experiment import make_experiment
+        from paceline.runs.keeper import Keeping
+        from paceline.runs.performing import perform
+        from paceline.runs.until import Until
+
+        directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
+        refuse_taken(directory)
+        experiment = make_experiment(
+            names,
+            overrides=[*(overrides or ()), *more.overrides()],
+            file=read_settings(config, names, trust=more.trust) if config else None,
+            seeds=seeds,
+            until=Until.parse(until or []),
+            dry=dry,
+            out=directory,
+            keep_spans=not no_spans,
+            check_places=more.check_places,
+            workers=(more.workers or os.cpu_count() or 1) if more.local else None,
+            keep_models=not dry,
+            keeping=Keeping.parse(more.checkpoint),
+        )
+        return Doing(experiment, lambda progress: perform(experiment, progress, watcher=progress))
+
+    show(", ".join(names), prepare, json=json, quiet=quiet)
 
 
-def show(experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, json: bool, quiet: bool) -> None:
-    """Do it with progress, then print the table and write the page, also of what was interrupted."""
+def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) -> None:
+    """Do it with progress, which begins before anything that takes long is imported; then print the table and write
+    the page, also of what was interrupted."""
     from paceline.api.progress import LiveProgress
-    from paceline.cli.show import print_failures, print_table, summaries_json
+
+    told = Console(stderr=True, quiet=quiet, highlight=False)
+    experiment: Experiment | None = None
+    try:
+        with LiveProgress(quiet=quiet) as progress:
+            progress.phase("starting", f"{what}: importing what learning needs")
+            experiment, work = prepare()
+            outcome = work(progress)
+    except KeyboardInterrupt as stop:
+        if experiment is None:
+            raise
+        _tell_interrupted(experiment, told, stop)
+    _show_ended(experiment, outcome, told, json=json)
+
+
+def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInterrupt) -> NoReturn:
     from paceline.runs.stopping import Stopped
 
     out = experiment.out
-    assert out is not None
-    told = Console(stderr=True, quiet=quiet, highlight=False)
-    try:
-        with LiveProgress(quiet=quiet) as progress:
-            outcome = doing(progress)
-    except KeyboardInterrupt as stop:
-        typer.echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True)
-        _page(experiment, told)
-        raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
+    typer.echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True)
+    _page(experiment, told)
+    raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
+
+
+def _show_ended(experiment: Experiment, outcome: Outcome, told: Console, *, json: bool) -> None:
+    from paceline.cli.show import print_failures, print_table, summaries_json
+
     directories = [run.directory for run in outcome.runs if run.directory is not None]
     if outcome.kept.checkpoints:
         told.print(outcome.kept.text(), soft_wrap=True, markup=False)

@@ -76,7 +76,7 @@ def _run(grid: Grid, config: ServerConfig) -> None:
             config.limits.grace,
             Checks(config.limits.norm),
         )
-        outcome = perform(experiment, progress, resumption, hosting)
+        outcome = perform(experiment, progress, resumption, hosting, progress)
     for run in outcome.failures:
         problem = run.failure
         raise problem if isinstance(problem, PacelineError) else SiteError(f"{type(problem).__name__}: {problem}")

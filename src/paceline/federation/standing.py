@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from paceline.api.progress import describe
+from paceline.api.watched import describe
 from paceline.errors import SettingError
 from paceline.federation.conducting import TRIPS
 from paceline.federation.config import ServerConfig, read_server

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from paceline.errors import Diverged
 from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Reading, Rows, Sum
-from paceline.learn.job import EvalJob, Probed, Score, Spread, Submitting, Trained, Trainer, TrainJob
+from paceline.learn.job import Counting, EvalJob, Probed, Score, Spread, Submitting, Trained, Trainer, TrainJob
 from paceline.learn.memory import Budget
 from paceline.learn.pending import Pending, agreement, visit_of
 from paceline.learn.sums import weighted
@@ -54,6 +54,12 @@ class Executor:
     statistics: Statistics = field(default_factory=Statistics)
     budget: Budget | None = None
     """How much memory may be taken; None: as much as there is."""
+
+    @property
+    def visits(self) -> int:
+        """Visits learned so far, also those of a wave that is under way."""
+        under_way = self.trainer.finished if isinstance(self.trainer, Counting) else ()
+        return self.statistics.visits + sum(under_way)
 
     def run(self, models: Iterable[Model], promises: Sequence[Promise[Any]] = ()) -> dict[object, Diverged]:
         """Give every one of these a value; returns the owners whose training diverged, with what to tell them.

@@ -180,3 +180,13 @@ class Submitting(Protocol):
     def close(self) -> None:
         """Let those go who compute elsewhere."""
         ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A trainer that can be asked from another thread how far it has come."""
+
+    @property
+    def finished(self) -> list[int]:
+        """The visits of each cohort that is done, of the call that is under way; none between two calls."""
+        ...

@@ -40,6 +40,15 @@ class Experiment:
     keeping: Keeping = field(default_factory=Keeping)
     """How often what is under way is kept, so that it can be gone on with."""
 
+    @property
+    def text(self) -> str:
+        """Which runs these are, in a few words."""
+        names = [f"{one.name}@{one.variant}" if one.variant else one.name for one in self.settings]
+        several = list(dict.fromkeys(names))
+        seeds = len({one.seed for one in self.settings})
+        listed = ", ".join(several[:6]) + (f" and {len(several) - 6} more" if len(several) > 6 else "")
+        return listed + (f", {seeds} seeds" if seeds > 1 else "")
+
 
 def make_experiment(
     names: Sequence[str],

@@ -28,6 +28,7 @@ from paceline.runs.run import Run
 from paceline.runs.sameness import DATA, circumstances, data_digests, refuse_changed
 from paceline.runs.settings import ExecutorSettings, Settings
 from paceline.runs.stopping import PATIENCE, Stopping
+from paceline.runs.watching import NOBODY, Watcher
 from paceline.worlds.local.checks import Checks
 from paceline.worlds.local.hosts import MakeHosts
 
@@ -73,6 +74,7 @@ def perform(
     on_row: OnRow | None = None,
     resumption: Resumption | None = None,
     hosting: Hosting | None = None,
+    watcher: Watcher = NOBODY,
 ) -> Outcome:
     """Run all of it together; what has a directory is kept there while it runs."""
     if experiment.workers is not None:
@@ -81,13 +83,13 @@ def perform(
                 f"{experiment.out} is the run of a federation, whose nodes hold what it needs: go on with it"
                 " as it was begun, with paceline serve"
             )
-        return _perform_locally(experiment, experiment.workers, on_row, resumption, hosting)
+        return _perform_locally(experiment, experiment.workers, on_row, resumption, hosting, watcher)
     register: Register[Model] = Register()
     kept = experiment.out is not None and not experiment.dry
     with registering(register) if kept else nullcontext():  # type: ignore[arg-type]
         executor = make_executor(ExecutorSettings() if experiment.dry else experiment.settings[0].executor)
         with closing(executor):
-            return _perform_simulated(experiment, executor, register, on_row, resumption)
+            return _perform_simulated(experiment, executor, register, on_row, resumption, watcher)
 
 
 def _perform_simulated(
@@ -96,11 +98,16 @@ def _perform_simulated(
     register: Register[Model],
     on_row: OnRow | None,
     resumption: Resumption | None,
+    watcher: Watcher,
 ) -> Outcome:
+    watcher.phase("loading", f"{experiment.settings[0].dataset} for {experiment.text}")
     runs = _make_runs(experiment, on_row, resumption)
     if not experiment.dry:
+        watcher.phase("preparing", f"model {runs[0].problem.space.name}: compiling")
         make_ready(runs, executor)
+    watcher.watch(runs, None if experiment.dry else executor)
     if experiment.out is None:
+        watcher.phase(*_work(experiment))
         with Stopping(patience=0):
             drive(runs, executor)
         return Outcome(runs=tuple(runs), statistics=executor.statistics, kept=Kept())
@@ -109,7 +116,13 @@ def _perform_simulated(
     def make_keeper(stopping: Stopping, note_data: Callable[[], None]) -> Keeper:
         return Keeper(out, runs, executor, register, experiment.keeping, stopping, again=again, on_first=note_data)
 
-    return _perform_kept(experiment, out, runs, executor, make_keeper, resumption, 0 if dry else PATIENCE)
+    return _perform_kept(experiment, out, runs, executor, make_keeper, resumption, 0 if dry else PATIENCE, watcher)
+
+
+def _work(experiment: Experiment) -> tuple[str, str]:
+    """The last phase, and what it is about."""
+    where = f"; writing to {experiment.out}" if experiment.out is not None else ""
+    return "planning" if experiment.dry else "learning", f"{experiment.text}{experiment.until.text}{where}"
 
 
 def _perform_kept(
@@ -120,6 +133,7 @@ def _perform_kept(
     make_keeper: Callable[[Stopping, Callable[[], None]], Keeper | Observations],
     resumption: Resumption | None,
     patience: float,
+    watcher: Watcher,
 ) -> Outcome:
     same = circumstances(runs, executor.trainer)
     again = resumption is not None
@@ -143,6 +157,7 @@ def _perform_kept(
 
         keeper = make_keeper(stopping, note_data)
         try:
+            watcher.phase(*_work(experiment))
             for run in runs:
                 run.start(again=again)
             drive(runs, executor, None if experiment.dry else keeper)
@@ -173,9 +188,9 @@ def read_resumption(directory: Path, *, trust: bool = False, accept: Sequence[st
     return Resumption(experiment=experiment, manifest=manifest, accepted=tuple(accept))
 
 
-def resume(resumption: Resumption, on_row: OnRow | None = None) -> Outcome:
+def resume(resumption: Resumption, on_row: OnRow | None = None, watcher: Watcher = NOBODY) -> Outcome:
     """Go on with an experiment where it was cut off: the same results as if it had not been."""
-    return perform(resumption.experiment, on_row, resumption)
+    return perform(resumption.experiment, on_row, resumption, watcher=watcher)
 
 
 def _manifest(experiment: Experiment, out: Path, runs: Sequence[Run]) -> Manifest:
@@ -222,8 +237,10 @@ def _perform_locally(
     on_row: OnRow | None,
     resumption: Resumption | None,
     hosting: Hosting | None,
+    watcher: Watcher,
 ) -> Outcome:
     """One run on the wall clock; what is scored here is computed as the workers compute."""
+    watcher.phase("loading", f"{experiment.settings[0].dataset} for {experiment.text}")
     executor = make_executor(ALONE)
     out, again = experiment.out, resumption is not None
     observations = None if out is None else Observations(out, experiment.keeping, executor, again=again)
@@ -237,7 +254,9 @@ def _perform_locally(
         observations=observations,
         **({} if hosting is None else hosting._asdict()),
     )
+    watcher.watch([run], None)  # its workers learn
     if out is None or observations is None:
+        watcher.phase(*_work(experiment))
         with Stopping(patience=0):
             drive([run], executor)
         return Outcome(runs=(run,), statistics=executor.statistics, kept=Kept())
@@ -247,4 +266,4 @@ def _perform_locally(
         return observations
 
     # Whoever is asked to end ends at once: nothing is lost, and what devices compute may take long.
-    return _perform_kept(experiment, out, [run], executor, make_keeper, resumption, patience=0)
+    return _perform_kept(experiment, out, [run], executor, make_keeper, resumption, patience=0, watcher=watcher)

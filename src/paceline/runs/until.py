@@ -57,6 +57,12 @@ class Until:
         """Whether the schedule must wait for scores."""
         return self.accuracy is not None or self.loss is not None
 
+    @property
+    def text(self) -> str:
+        """The limits as they are written, with a word before them; empty where there are none."""
+        said = [f"{word}={value:g}" for word in WORDS if (value := getattr(self, word)) is not None]
+        return f" until {' or '.join(said)}" if said else ""
+
     def met_by(self, scores: Sequence[Score]) -> bool:
         """Whether the latest of these scores are good enough."""
         last = scores[-self.over :]

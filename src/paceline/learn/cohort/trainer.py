@@ -82,6 +82,8 @@ class CohortTrainer:
         self._streams: Streams | None = None
         self._captures: dict[int, CaptureCache] = defaultdict(CaptureCache)  # by stream: each has its own buffers
         self._pool: ThreadPoolExecutor | None = None
+        self.finished: list[int] = []
+        """The visits of each cohort that is done, of the wave that is under way."""
 
     # -- training -------------------------------------------------------------------------------------------
 
@@ -94,17 +96,24 @@ class CohortTrainer:
         drawn = self._drawn_steps(program, jobs)
         alone = len(parts[0].places) == 1
 
+        def cohort(stream: int, part: slice, done: Done[Trained]) -> None:
+            done(part, self._train_cohort(program, jobs[part], drawn.part(part), stream))
+            self.finished.append(part.stop - part.start)  # whole, whichever thread does it
+
         def cohorts(cuts: list[slice], done: Done[Trained]) -> None:
             self._each(
-                lambda stream, part: done(part, self._train_cohort(program, jobs[part], drawn.part(part), stream)),
+                lambda stream, part: cohort(stream, part, done),
                 cuts,
                 side_by_side=alone and id(program) not in self._undivided,
             )
 
         kind, name = (id(program), recipe_form(jobs[0].recipe)), f"training of {program.space.name!r}"
-        return in_their_order(
-            order, self._shrinking.run(kind, name, cuts, cohorts, lambda: self._goes_alone(program))
-        )
+        try:
+            return in_their_order(
+                order, self._shrinking.run(kind, name, cuts, cohorts, lambda: self._goes_alone(program))
+            )
+        finally:
+            self.finished.clear()
 
     def _goes_alone(self, program: Program) -> bool:
         before = len(self._undivided)
