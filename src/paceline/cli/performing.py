@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -35,6 +35,7 @@ class More:
     memory: str | None = None
     trainer: str | None = None
     ray: str | None = None
+    track: Sequence[str] | None = None
 
     def overrides(self) -> list[str]:
         """Those of them that are settings with an option of their own."""
@@ -67,7 +68,9 @@ def perform_named(
     from paceline.runs.keeper import Keeping
     from paceline.runs.performing import perform
     from paceline.runs.until import Until
+    from paceline.tracking.following import check_trackers, followed
 
+    check_trackers(more.track or ())
     directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
     refuse_taken(directory)
     experiment = make_experiment(
@@ -84,7 +87,13 @@ def perform_named(
         keep_models=not dry,
         keeping=Keeping.parse(more.checkpoint),
     )
-    show(experiment, lambda progress: perform(experiment, progress), json=json, quiet=quiet)
+    track = more.track or ()
+    show(
+        experiment,
+        lambda progress: followed(track, directory, progress, lambda told: perform(experiment, told)),
+        json=json,
+        quiet=quiet,
+    )
 
 
 def show(experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, json: bool, quiet: bool) -> None:
