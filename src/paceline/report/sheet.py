@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline.report.style import PAGE_STYLE, STYLE
+from paceline.report import carried
 from paceline.report.text import tag, words
 
 _MORE = "main p, main li { max-width: 100ch; } code { overflow-wrap: anywhere; } .words { text-align: left; }"
@@ -14,7 +14,7 @@ def sheet(title: str, note: str, body: str) -> str:
         '<meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         + words("title", title)
-        + tag("style", STYLE + PAGE_STYLE + _MORE)
+        + tag("style", carried.style() + _MORE)
     )
     top = tag("header", words("h1", title) + words("p", note, class_="note"))
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{top}{tag("main", body)}</body></html>\n'
