@@ -112,7 +112,7 @@ $(TOOLS)/python:
 
 lock: $(TOOLS)/python
 	echo "# The pins of requirements.txt with digests of all files that the index has for them; made by \`make lock\`." > requirements.lock
-	$(TOOLS)/uv pip compile requirements.txt --generate-hashes --no-deps --universal --python-version 3.11 \
+	$(TOOLS)/uv pip compile requirements.txt --generate-hashes --no-deps --universal --python-version 3.11.5 \
 		--no-header --no-annotate --quiet >> requirements.lock
 
 sbom: $(TOOLS)/python
