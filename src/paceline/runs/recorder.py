@@ -165,7 +165,9 @@ class Recorder:
         if not self._until.learned:
             return None
         asked = {"accuracy": self._until.accuracy, "loss": self._until.loss}
-        figures = {key: (self.reached or {}).get(key) for key in ("time", "bytes", "visits", "idle_share", "joules")}
+        figures = {key: (self.reached or {}).get(key) for key in ("time", "bytes", "visits", "idle_share")}
+        if self.reached is not None and "joules" in self.reached:  # where watts are known
+            figures["joules"] = self.reached["joules"]
         return {
             **{k: v for k, v in asked.items() if v is not None},
             **figures,
