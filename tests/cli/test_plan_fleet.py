@@ -73,7 +73,7 @@ def test_methods_for_a_fleet_file(paceline, file, tmp_path):
     for word in ("Recommended: fedbuff", "Not known: Accuracy", "Assumed: ", "page: plan.html"):
         assert word in done.out
     page = (tmp_path / "plan.html").read_text()
-    assert "fedbuff@concurrency=3,buffer=2" in page and "What is not known" in page and "http" not in page
+    assert "fedbuff@concurrency=3,buffer=2" in page and "What is not known" in page and "://" not in page
     again = paceline(*file, "--out", "plan.html")
     assert again.status == 1 and "not written over" in again.err
 

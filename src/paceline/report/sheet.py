@@ -12,6 +12,7 @@ def sheet(title: str, note: str, body: str) -> str:
     """The whole page as HTML text; ``body`` is markup."""
     head = (
         '<meta charset="utf-8">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         + words("title", title)
         + tag("style", carried.style() + _MORE)
