@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs test test-federation test-browser test-slow test-data check bench bench-dry bench-together bench-peers assets pictures dist lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-browser test-trackers test-slow test-data check bench bench-dry bench-together bench-peers assets pictures dist lock sbom audit clean
 
 setup: $(READY)
 
@@ -33,6 +33,17 @@ test: $(READY)
 # A real SuperLink and real SuperNodes on loopback, and who is let in.
 test-federation: $(READY)
 	$(BIN)/pytest -m federation --override-ini "addopts=-q --strict-markers -n 2 --timeout=360"
+
+# TensorBoard, MLflow, W&B and Perfetto's trace processor read back what was written for them. They are too heavy for
+# everybody's environment, so they lie beside it; the trace processor also needs Node (Debian: apt install nodejs).
+TRACKERS := build/trackers
+$(TRACKERS)/.ready: requirements-trackers.txt $(READY)
+	rm -rf $(TRACKERS)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target $(TRACKERS) -r requirements-trackers.txt
+	touch $(TRACKERS)/.ready
+
+test-trackers: $(TRACKERS)/.ready
+	PYTHONPATH=$(CURDIR)/$(TRACKERS) $(BIN)/pytest -m trackers --override-ini "addopts=-q --strict-markers -n 2 --timeout=300"
 
 # Pages in a real browser: Debian's chromium, or the one that PACELINE_BROWSER names.
 test-browser: $(READY)

@@ -22,8 +22,9 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore::paceline.errors.SlowerWay")
 
 
-ASKED_FOR = ("slow", "federation", "browser")
-"""Marks of what is for whoever asks for it: `make test-slow`, `make test-federation`, `make test-browser`."""
+ASKED_FOR = ("slow", "federation", "browser", "trackers")
+"""Marks of what is for whoever asks for it: `make test-slow`, `make test-federation`, `make test-browser`,
+`make test-trackers`."""
 
 
 def pytest_collection_modifyitems(config, items):

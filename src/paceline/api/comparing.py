@@ -20,6 +20,7 @@ from paceline.runs.performing import Outcome, perform
 from paceline.runs.recorder import Row
 from paceline.runs.run import Run
 from paceline.runs.until import Until
+from paceline.tracking.following import check_trackers, followed
 
 Callback = Callable[[str, int, Row], None]
 """Told the algorithm's name, the seed and a row of metrics as soon as it is known; for trackers."""
@@ -38,6 +39,7 @@ def compare(
     dry: bool = False,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
+    track: str | Sequence[str] = (),
     checkpoint: float | str | None = None,
     **words: Any,
 ) -> Result:
@@ -49,6 +51,7 @@ def compare(
     settings. Further settings are keywords (``clients=10, partition="iid"``) or, where their names have dots,
     ``settings={"local.lr": 0.1}``. Without ``out`` the runs' directories last as long as the result; with it, what
     is under way is kept there every 20 seconds (or ``checkpoint``), and ``paceline.resume`` goes on with it.
+    ``track=["tensorboard"]`` (or mlflow, wandb) also writes metrics, settings and summaries to a tracker there.
 
     >>> result = compare(["fedavg", "fedbuff"], clients=5, rounds=2, partition="iid")
     >>> [run.algorithm for run in result.runs]
@@ -57,6 +60,7 @@ def compare(
     if isinstance(algorithms, str) or not isinstance(algorithms, Sequence):
         raise SettingError(f"compare wants a list of algorithms; got {algorithms!r}: for one alone there is run")
     SEEDS.check("seeds", seeds)
+    check_trackers(track)
     names = [method_name(method) for method in algorithms]
     tree = settings_tree(settings, words, data=data, model=model, fleet=fleet)
     scratch = Scratch() if out is None else None
@@ -73,7 +77,12 @@ def compare(
         keeping=Keeping.parse("never" if scratch is not None else None if checkpoint is None else str(checkpoint)),
     )
     with LiveProgress(quiet=not progress) as shown:
-        outcome = perform(experiment, told(shown, callbacks), watcher=shown)
+        outcome = followed(
+            track,
+            None if scratch else directory,
+            told(shown, callbacks),
+            lambda tell: perform(experiment, tell, watcher=shown),
+        )
     return finished(outcome, scratch)
 
 

@@ -15,9 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from paceline.api.figures import draw
 from paceline.api.models import state_dict
 from paceline.errors import DataError, nearest
+from paceline.figures.kinds import draw
+from paceline.figures.latex import latex_table
+from paceline.figures.paper import Options, parse_width
 from paceline.report.page import write_report
 from paceline.report.runs import Group, Run, group_runs, load_run
 from paceline.report.spans import read_spans
@@ -44,6 +46,10 @@ class Table:
 
     def _repr_html_(self) -> str:
         return comparison(self._groups)
+
+    def latex(self) -> str:
+        """The same table in LaTeX, with booktabs' rules."""
+        return latex_table(self._groups)
 
 
 class Scratch:
@@ -138,9 +144,13 @@ class Result:
         """Write one self-contained HTML page about all runs."""
         return write_report(self.directories, Path(path), title)
 
-    def figure(self, name: str = "time-to-accuracy") -> Any:
-        """A matplotlib figure: ``time-to-accuracy``, ``bytes-to-accuracy``, ``rounds-to-accuracy``."""
-        return draw(name, self.groups)
+    def figure(self, kind: str = "time-to-accuracy", *, width: str | float = "column", **options: Any) -> Any:
+        """A matplotlib figure as ``paceline figure`` writes it.
+
+        Kinds are ``time-to-accuracy``, ``accuracy``, ``bytes``, ``pareto``, ``gantt`` and ``topology``; options are
+        those of the command (``log="y"``, ``targets=(0.8, 0.9)``, ``over="round"``, ``window=(0, 60)``, ...).
+        """
+        return draw(kind, self.groups, Options(width=parse_width(str(width)), **options))
 
     def __repr__(self) -> str:
         return f"{len(self.runs)} runs in {self.directories[0].parent}\n{self.table()!r}"

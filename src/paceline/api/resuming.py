@@ -20,6 +20,7 @@ from paceline.runs.manifest import Manifest, read_manifest
 from paceline.runs.performing import read_resumption
 from paceline.runs.performing import resume as go_on
 from paceline.runs.problem import forget_data
+from paceline.tracking.following import followed
 
 GIVEN = "given:"
 """How the names of things begin that only the program had which began the run."""
@@ -35,12 +36,14 @@ def resume(
     trust: bool = False,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
+    track: str | Sequence[str] = (),
 ) -> Result:
     """Go on with the runs in a directory that were interrupted or killed: the same results as if they had not been.
 
     Data, a network or algorithms that were handed over as objects are handed over again. What has changed since
     (versions, the device, data, files, code) is an error that names it, unless it is in ``accept``. With ``trust``
-    code that the settings name may be imported. Callbacks are told of rows that were not known before.
+    code that the settings name may be imported. Callbacks are told of rows that were not known before. Trackers that
+    followed the runs go on with them, besides those in ``track``.
 
     >>> import paceline, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +58,7 @@ def resume(
     lend_again(path, algorithms, data, model)
     resumption = read_resumption(path, trust=trust or bool(algorithms), accept=accept)
     with LiveProgress(quiet=not progress) as shown:
-        return finished(go_on(resumption, told(shown, callbacks), shown))
+        return finished(followed(track, path, told(shown, callbacks), lambda tell: go_on(resumption, tell, shown)))
 
 
 def lend_again(

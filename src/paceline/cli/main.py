@@ -16,6 +16,7 @@ from rich.console import Console
 from paceline.cli.chaos import chaos
 from paceline.cli.data import data_app
 from paceline.cli.deploy import deploy_app
+from paceline.cli.figure import figure
 from paceline.cli.join import join
 from paceline.cli.limits import some_workers
 from paceline.cli.names import NamesAlgorithms, algorithms, begun
@@ -34,6 +35,7 @@ from paceline.cli.options import (
     RayOption,
     Seeds,
     Set,
+    Track,
     TrainerOption,
     Trust,
     UntilOption,
@@ -42,6 +44,7 @@ from paceline.cli.performing import Doing, More, perform_named, run_directories,
 from paceline.cli.plan import plan_app
 from paceline.cli.reproduce import reproduce
 from paceline.cli.serve import serve
+from paceline.cli.trace import trace
 from paceline.cli.ui import ui
 from paceline.config import read_settings
 from paceline.errors import PacelineError, SettingError
@@ -59,6 +62,8 @@ app.command()(serve)
 app.command()(ui)
 app.command()(join)
 app.command()(reproduce)
+app.command()(figure)
+app.command()(trace)
 app.command(cls=NamesAlgorithms)(chaos)
 app.command()(algorithms)
 app.command()(new)
@@ -118,9 +123,12 @@ def run(
     memory: Memory = None,
     trainer: TrainerOption = None,
     ray: RayOption = None,
+    track: Track = None,
 ) -> None:
     """Run one algorithm."""
-    more = More(absence, check_places, world == WorldKind.local, workers, trust, checkpoint, memory, trainer, ray)
+    more = More(
+        absence, check_places, world == WorldKind.local, workers, trust, checkpoint, memory, trainer, ray, track
+    )
     perform_named([algorithm], settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -148,9 +156,19 @@ def compare(
     memory: Memory = None,
     trainer: TrainerOption = None,
     ray: RayOption = None,
+    track: Track = None,
 ) -> None:
     """Run several algorithms side by side, their learning batched together."""
-    more = More(absence, check_places, trust=trust, checkpoint=checkpoint, memory=memory, trainer=trainer, ray=ray)
+    more = More(
+        absence,
+        check_places,
+        trust=trust,
+        checkpoint=checkpoint,
+        memory=memory,
+        trainer=trainer,
+        ray=ray,
+        track=track,
+    )
     perform_named(algorithms, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -177,12 +195,13 @@ def sweep(
     memory: Memory = None,
     trainer: TrainerOption = None,
     ray: RayOption = None,
+    track: Track = None,
 ) -> None:
     """Run one algorithm with every combination of some settings, as one batched run."""
     from paceline.api.sweeping import variants
 
     names = variants(algorithm, dict(_values(text) for text in over))
-    more = More(absence, trust=trust, checkpoint=checkpoint, memory=memory, trainer=trainer, ray=ray)
+    more = More(absence, trust=trust, checkpoint=checkpoint, memory=memory, trainer=trainer, ray=ray, track=track)
     perform_named(names, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
@@ -203,6 +222,7 @@ def resume(
         list[str] | None,
         typer.Option("--accept", help="Go on although this has changed since (torch, device, a file, ..., or all)."),
     ] = None,
+    track: Track = None,
 ) -> None:
     """Go on with a run or a comparison that was interrupted or killed: the same results as if it had not been."""
 
@@ -210,10 +230,16 @@ def resume(
         from paceline.api.resuming import lend_again
         from paceline.runs.performing import read_resumption
         from paceline.runs.performing import resume as go_on
+        from paceline.tracking.following import followed
 
         lend_again(directory)  # what only a program had cannot be said here
         resumption = read_resumption(directory, trust=trust, accept=accept or ())
-        return Doing(resumption.experiment, lambda progress: go_on(resumption, progress, progress))
+        return Doing(
+            resumption.experiment,
+            lambda progress: followed(
+                track or (), directory, progress, lambda told: go_on(resumption, told, progress)
+            ),
+        )
 
     show(str(directory), prepare, json=json, quiet=quiet)
 

@@ -73,3 +73,10 @@ RayOption = Annotated[
     str | None,
     typer.Option("--ray", help="HOST:PORT of a Ray cluster's head node, or auto; this machine's own unless given."),
 ]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        help="Also write to a tracker, on this machine only: tensorboard, mlflow or wandb; may be repeated.",
+    ),
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -42,6 +42,7 @@ class More:
     memory: str | None = None
     trainer: str | None = None
     ray: str | None = None
+    track: Sequence[str] | None = None
 
     def overrides(self) -> list[str]:
         """Those of them that are settings with an option of their own."""
@@ -76,7 +77,9 @@ def perform_named(
         from paceline.runs.keeper import Keeping
         from paceline.runs.performing import perform
         from paceline.runs.until import Until
+        from paceline.tracking.following import check_trackers, followed
 
+        track = check_trackers(more.track or ())
         directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
         refuse_taken(directory)
         experiment = make_experiment(
@@ -93,7 +96,12 @@ def perform_named(
             keep_models=not dry,
             keeping=Keeping.parse(more.checkpoint),
         )
-        return Doing(experiment, lambda progress: perform(experiment, progress, watcher=progress))
+        return Doing(
+            experiment,
+            lambda progress: followed(
+                track, directory, progress, lambda told: perform(experiment, told, watcher=progress)
+            ),
+        )
 
     show(", ".join(names), prepare, json=json, quiet=quiet)
 
