@@ -76,8 +76,10 @@ def test_no_text_is_cut_off_too_small_or_upon_another(groups, kind, width):
         assert min(wide, high) < 2.5, f"{one.get_text()!r} lies upon {other.get_text()!r}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
+@pytest.mark.parametrize(
+    ("kind", "ending"),
+    [*((kind, "pdf") for kind in KINDS), ("accuracy", "svg"), ("topology", "svg"), ("pareto", "png")],
+)
 def test_files_have_the_width_of_a_column_and_are_the_same_again(runs, tmp_path, kind, ending):
     first, second = (
         write_figure(kind, runs, tmp_path / f"{name}.{ending}", Options()).read_bytes() for name in ("one", "two")
@@ -235,6 +237,17 @@ def test_links_are_as_wide_as_their_traffic_and_failures_are_red(tmp_path):
         max(sent.values()) / sorted(sent.values())[len(sent) // 2], rel=0.01
     )
     assert "failed (red): 2" in figure.texts[0].get_text()
+
+
+def test_failures_are_marked_in_time(tmp_path):
+    settings = {"fleet.failures": "server:4@20+link:1-2@22", "fleet.links": "rate:2,10"}
+    paceline.run("p-fedavg", dry=True, clients=36, rounds=8, settings=settings, out=tmp_path / "run")
+    figure = draw("gantt", group_runs([load_run(tmp_path / "run")]), Options(window=(15, 30), sites=6))
+    said = {text.get_text(): frame for text, frame in texts(figure)}
+    first, second = said["server 4 fails"], said["link 1–2 fails"]
+    assert not first.overlaps(second)
+    times = {line.get_xdata()[0] for line in figure.axes[0].lines if line.get_color() == "#c3362b"}
+    assert times == {20, 22}
 
 
 def test_names_stay_text(groups):

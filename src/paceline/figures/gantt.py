@@ -10,7 +10,7 @@ from paceline.figures.axes import check_log
 from paceline.figures.paper import FAIL, SOFT, Options, sheet
 from paceline.figures.stretch import Stretch, first_rounds, read_stretch
 from paceline.report.looks import looks
-from paceline.report.marks import failures
+from paceline.report.marks import Mark, failures
 from paceline.report.runs import Group, Run
 from paceline.report.spans import NO_SITE
 from paceline.report.text import site as site_name
@@ -23,6 +23,7 @@ ROW = 0.135
 HEAD = 0.62
 MOST, FEWEST = 20, 6
 """Devices on all charts together unless more are asked for, and on each of them."""
+MOST_FAILURES = 4
 _HALVES = {"send": (0.0, 0.4), "receive": (-0.4, 0.4)}
 """A server sends and receives at once, so each has half of its row."""
 
@@ -40,9 +41,8 @@ def gantt(groups: Sequence[Group], options: Options) -> Any:
     if not any(found for *_, found in charts):
         raise DataError(f"nothing happened between {begin:g} and {end:g} virtual seconds; choose another --window")
     shown = [(label, run, found) for label, run, found in charts if found is not None]
-    rows = sum(len(found.sites) for *_, found in shown)
-    figure, many = sheet(options.width, HEAD + ROW * rows + 0.4 * (len(shown) - 1), len(shown))
-    ratios = [len(found.sites) for *_, found in shown]
+    ratios = [len(found.sites) + len(_failures(run, found)) for _, run, found in shown]
+    figure, many = sheet(options.width, HEAD + ROW * sum(ratios) + 0.4 * (len(shown) - 1), len(shown))
     many[0].get_gridspec().set_height_ratios(ratios)
     used: dict[str, None] = {}
     for axes, (label, run, found) in zip(many, shown, strict=True):
@@ -97,7 +97,6 @@ def _chart(axes: Any, found: Stretch) -> list[str]:
         if boxes:
             used.append(kind)
             axes.add_collection(_rectangles(boxes, kind))
-    axes.set_ylim(len(found.sites) - 0.4, -0.6)
     axes.set_yticks(range(len(found.sites)), [site_name(site, several=several) for site in found.sites])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
@@ -167,19 +166,26 @@ def _ended(axes: Any, run: Run, found: Stretch) -> None:
         axes.annotate("its end", (over, 0), xytext=(3, 0), textcoords="offset points", va="center", color=SOFT)
 
 
+def _failures(run: Run, found: Stretch) -> list[Mark]:
+    """What failed in this time, the first few of it."""
+    return [mark for mark in failures(run) if found.begin <= mark.time <= found.end][:MOST_FAILURES]
+
+
 def _failed(axes: Any, run: Run, found: Stretch) -> None:
-    """When a server or a link failed."""
-    for mark in failures(run):
-        if found.begin <= mark.time <= found.end:
-            axes.axvline(mark.time, color=FAIL, linewidth=0.8, linestyle=(0, (2, 2)), zorder=3)
-            right = mark.time > (found.begin + found.end) / 2
-            axes.annotate(
-                mark.label,
-                (mark.time, 0),
-                xycoords=("data", "axes fraction"),
-                xytext=(-2 if right else 2, 2),
-                textcoords="offset points",
-                ha="right" if right else "left",
-                color=FAIL,
-                bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5, "alpha": 0.85},
-            )
+    """When a server or a link failed: a line, and its label in a row of its own below all sites."""
+    marks, below = _failures(run, found), len(found.sites)
+    for row, mark in enumerate(marks):
+        axes.axvline(mark.time, color=FAIL, linewidth=0.8, linestyle=(0, (2, 2)), zorder=3)
+        right = mark.time > (found.begin + found.end) / 2
+        axes.annotate(
+            mark.label,
+            (mark.time, below + row),
+            xytext=(-3 if right else 3, 0),
+            textcoords="offset points",
+            ha="right" if right else "left",
+            va="center",
+            color=FAIL,
+            bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
+            zorder=4,
+        )
+    axes.set_ylim(below + len(marks) - 0.4, -0.6)
