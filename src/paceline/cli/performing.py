@@ -79,8 +79,7 @@ def perform_named(
         from paceline.runs.until import Until
         from paceline.tracking.following import check_trackers, followed
 
-        track = more.track or ()
-        check_trackers(track)
+        track = check_trackers(more.track or ())
         directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
         refuse_taken(directory)
         experiment = make_experiment(
