@@ -2,8 +2,8 @@
 
 The demo's comparison (four algorithms, five seeds) runs to a virtual time about ten times as late as its own end,
 with checkpoints at the default interval; their share of its time, and that of writing down what was learned, is
-printed. Then a process that does the same is ended at its last checkpoint but one, without warning, and the run is
-resumed: the time until values are given back is compared with dry runs of the same schedules.
+printed. Then a process that does the same keeps one of its last stops and ends there without warning,
+and the run is resumed: the time until values are given back is compared with dry runs of the same schedules.
 """
 
 from __future__ import annotations
@@ -58,16 +58,17 @@ def noted() -> list[float]:
     return spent
 
 
-def cut_off(seconds: float, out: Path, checkpoints: int) -> None:
-    """Run, and end without warning after so many checkpoints."""
-    save = Keeper.save
+def cut_off(seconds: float, out: Path, last: int) -> None:
+    """Run, keep this stop, and end there without warning."""
+    stopped = Keeper.stopped
 
-    def saved(self: Keeper) -> None:
-        save(self)
-        if self.kept.checkpoints >= checkpoints:
+    def ended(self: Keeper) -> None:
+        stopped(self)
+        if self._stop == last:
+            self.save()
             os._exit(9)
 
-    Keeper.save = saved  # type: ignore[method-assign]
+    Keeper.stopped = ended  # type: ignore[method-assign]
     demo(seconds, out)
 
 
@@ -101,30 +102,28 @@ def main() -> None:
         cut_off(asked.seconds, Path(asked.cut_off[0]), int(asked.cut_off[1]))
         return
     with tempfile.TemporaryDirectory() as folder:
-        checkpoints = kept_run(asked.seconds, Path(folder))
-        if checkpoints > 1:
-            gone_on(asked.seconds, Path(folder), checkpoints)
+        gone_on(asked.seconds, Path(folder), kept_run(asked.seconds, Path(folder)))
 
 
 def kept_run(seconds: float, folder: Path) -> int:
-    """What keeping costs; how many checkpoints there were."""
+    """What keeping costs; how many stops there were."""
     written = noted()
     whole, outcome = timed(lambda: demo(seconds, folder / "whole"))
     kept = outcome.kept
     share, stops = 100 * kept.seconds / whole, 100 * sum(written) / whole
     print(f"{whole:.0f} s, {kept.checkpoints} checkpoints of at most {kept.largest / 1e6:.1f} MB")
     print(f"{share:.2f} % of the time for them, {stops:.2f} % for the {len(written)} stops", flush=True)
-    return int(kept.checkpoints)
+    return len(written)
 
 
-def gone_on(seconds: float, folder: Path, checkpoints: int) -> None:
-    """What going on costs."""
+def gone_on(seconds: float, folder: Path, stops: int) -> None:
+    """What going on costs, with a run that has so many stops."""
+    last = max(1, stops * 9 // 10)
     command = [sys.executable, "-m", "benchmarks.checkpoints", "--seconds", str(seconds), "--cut-off"]
-    subprocess.run([*command, str(folder / "cut"), str(checkpoints - 1)], check=False)
+    subprocess.run([*command, str(folder / "cut"), str(last)], check=False)
     dry, _ = timed(lambda: demo(seconds, folder / "dry", dry=True))
     again = resumed(folder / "cut")
-    part = 100 * (checkpoints - 1) / (checkpoints + 0.5)
-    print(f"resumed after about {part:.0f} % of the run in {again:.1f} s; dry runs of all of it take {dry:.1f} s")
+    print(f"resumed at stop {last} of {stops} in {again:.1f} s; dry runs of all of it take {dry:.1f} s")
 
 
 if __name__ == "__main__":

@@ -272,7 +272,8 @@ class Keeper:
             )
         for number, (value, _) in checkpoint.values.items():
             space = held[number].space
-            if value.shape != (space.size,) or value.dtype != space.dtype:
+            # What is in whole numbers is no weights: the number of a draw of noise, say.
+            if value.is_floating_point() and (value.shape != (space.size,) or value.dtype != space.dtype):
                 raise DataError(f"the checkpoint's model {number} is none of {space.name}: {_described(value)}")
         device = self._executor.trainer.device
         moved = {id(value): value.to(device) for value, _ in checkpoint.values.values()}  # what is shared, once
