@@ -309,6 +309,39 @@ def states(*words):
     return swarm, found, world
 
 
+def test_a_layer_that_stays_dense_is_never_masked_pruned_or_told():
+    """DA-E11: through masks, RigL, pruning, averages, bytes and FLOPs; the sparsity is that of the other layers."""
+    words = ["model=mlp:12,10", "rounds=6", "da-dpfl.neighbours.degree=3", "da-dpfl.pruning.first=2"]
+    swarm, found, world = states(*words, "da-dpfl.dense=3")
+    every = maskable(swarm.space)
+    (dense,) = set(every).difference(swarm.slots)
+    assert (len(every), dense.name) == (3, "3.weight")
+    for models, peers, _ in found:
+        for model, peer in zip(models, peers, strict=True):
+            for promise in (peer.mask, peer.support, model):
+                assert promise.value[dense.start : dense.stop].all()
+    assert found[-1][2]["sparsity"] > found[0][2]["sparsity"] == pytest.approx(0.5, abs=0.01)
+    maskable_size, counts = sum(slot.stop - slot.start for slot in swarm.slots), swarm.peers[0].counts
+    wires = swarm.wires(counts)
+    assert wires.charge == 4.0 * (swarm.space.size - maskable_size + sum(counts))
+    assert wires.mask_charge == math.ceil(maskable_size / 8)
+    assert {size for (size,) in spans(world, "bytes", kinds=("send",))}.isdisjoint({4.0 * swarm.space.size})
+    all_kept = tuple(slot.stop - slot.start for slot in swarm.slots)
+    lost = [size - kept for size, kept in zip(all_kept, counts, strict=True)]
+    assert swarm.flops(all_kept) == swarm.space.flops > swarm.flops(counts) > swarm.space.flops - 3 * sum(lost)
+
+
+@pytest.mark.parametrize("name", ["da-dpfl", "dispfl", "feddst"])
+def test_which_layers_stay_dense_is_a_setting(name):
+    """Known before work starts; a word that is in no layer's name is a slip, and named with what there is."""
+    words = ["model=mlp:12,10", "clients=12", f"{name}.rounds=1"]
+    with pytest.raises(SettingError, match=r"dense is 'a\+'; wanted none, or parts of layers' names joined by \+"):
+        make_run(make_settings(name, [*words, f"{name}.dense=a+"]), dry=True)
+    one = make_run(make_settings(name, [*words, f"{name}.dense=shortcut"]), dry=True)
+    drive([one], make_executor(one.settings.executor))
+    assert "no layer of mlp:12,10 has 'shortcut' in its name" in str(one.failure)
+
+
 def test_masks_are_respected_and_counts_are_what_the_schedule_believes():
     words = ["rounds=9", "da-dpfl.pruning.first=2", "da-dpfl.neighbours.degree=3", "local.momentum=0.9"]
     swarm, found, _ = states(*words)

@@ -298,3 +298,17 @@ def test_a_bigger_network_is_halved_on_the_wire():
     run = make_run(make_settings("feddst", ["model=mlp:64", "rounds=2", "feddst.accounting=weights"]), dry=True)
     drive([run], make_executor(run.settings.executor))
     assert run.rows[-1]["bytes"] == pytest.approx(2 * 2 * 10 * 4 * space.size / 2, rel=1e-3)
+
+
+def test_layers_that_stay_dense_cost_what_they_have():
+    """DA-E11: first and last layer dense; only the 120 weights between are halved, and their mask is sent."""
+    sizes = {}
+    for dense in ("none", "1+5"):
+        words = ["model=mlp:12,10", "rounds=2", "clients=10", f"feddst.dense={dense}", "feddst.fraction=0"]
+        run = make_run(make_settings("feddst", words), dry=True)
+        drive([run], make_executor(run.settings.executor))
+        sizes[dense] = run.rows[-1]["bytes"]
+    space = Space("mlp:12,10", lambda: build("mlp:12,10", (64,), 10), (64,))
+    values, mask = 4 * (space.size - 60), 120 // 8
+    assert sizes["1+5"] == 2 * 2 * 10 * values + 10 * mask
+    assert sizes["none"] < sizes["1+5"]

@@ -27,7 +27,7 @@ from paceline.worlds.absence import SKIP, WAIT
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
 from tests.algorithms.test_psfl import quadratic_world
-from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, follow_while_there, spans
+from tests.worlds.worlds import SPACE, FixedLinks, Table, dry_world, follow, follow_while_there, spans
 
 TL, TC, TW, TG = 19.0, 6.0, 38.0, 19.0
 
@@ -285,7 +285,7 @@ def test_mifa_adds_the_mean_of_all_memories():
 
 def test_dga_corrects_its_own_contribution():
     """w = server's model + own extra steps; what is uploaded is all own movement since the last upload."""
-    world = quadratic_world(CENTRES)
+    world = quadratic_world(CENTRES, links=FixedLinks(1.0))  # an extra visit fits into the transfers
     x = world.initial_model().value.numpy()
     extra = np.zeros_like(CENTRES)
     expected = []
@@ -297,6 +297,48 @@ def test_dga_corrects_its_own_contribution():
         x = x + own.mean(axis=0)
         expected.append(x)
     assert np.stack(values(world, DGA(rounds=3, local=LOCAL))) == pytest.approx(np.stack(expected), abs=1e-12)
+
+
+def test_a_visit_of_dga_that_is_under_way_when_the_average_comes_is_the_next_rounds():
+    """NI-E10: transfers take half a visit, so from the second round on all are made without the last average."""
+    world = quadratic_world(CENTRES, links=FixedLinks(0.25))
+    x = world.initial_model().value.numpy()
+    expected, own = [], -0.3 * (x - CENTRES)
+    for _ in range(3):
+        x, own = x + own.mean(axis=0), -0.3 * ((x + own) - CENTRES)
+        expected.append(x)
+    assert np.stack(values(world, DGA(rounds=3, local=LOCAL))) == pytest.approx(np.stack(expected), abs=1e-12)
+    assert world.chronicle.counts["staleness"] == Counter({0: 4, 1: 8})
+    assert world.now() == pytest.approx(0.25 + 3 * 1.0 + 0.25)
+
+
+@given(times=st.lists(st.floats(1.0, 10.0), min_size=1, max_size=6), links=st.sampled_from([0.0, 0.4, 2.0, 9.0]))
+def test_no_round_of_dga_is_longer_than_fedavgs(times, links):
+    """NI-E10: whatever the spread of the devices' times; the barrier of old made it up to twice as long."""
+
+    def ends(algorithm):
+        return np.array(follow(dry_world(times, FixedLinks(links), absence=WAIT), algorithm))
+
+    fedavg = np.arange(1, 7) * (max(times) + 2 * links)
+    assert np.all(ends(DGA(rounds=6)) <= fedavg + 1e-9)
+    assert ends(DGA(rounds=6, extra=False)) == pytest.approx(fedavg)
+
+
+def test_in_dga_uploads_begin_device_by_device():
+    """Nobody waits for others before sending, and the fast make their extra visits while the slow ones train."""
+    world = dry_world([1.0, 2.0, 10.0], FixedLinks(0.5), absence=WAIT)
+    assert follow(world, DGA(rounds=1)) == [11.0]
+    sent = [pair for pair in spans(world, "site", "start", kinds=["send"]) if pair[0] >= 0]
+    assert sorted(sent) == [(0, 1.5), (1, 2.5), (2, 10.5)]
+    trained = spans(world, "site", "start", "end", kinds=["train"])
+    assert sorted(trained) == [(0, 0.5, 1.5), (0, 1.5, 2.5), (1, 0.5, 2.5), (1, 2.5, 4.5), (2, 0.5, 10.5)]
+
+
+def test_without_anything_to_wait_for_dga_is_fedavg():
+    """Equal devices, free links and server: the average is there at once, and no extra visit begins."""
+    fedavg = PSFL(rounds=3, width=4, length=1, sampler="uniform", local=LOCAL)
+    free = values(quadratic_world(CENTRES), DGA(rounds=3, local=LOCAL))
+    assert np.stack(free) == pytest.approx(np.stack(values(quadratic_world(CENTRES), fedavg)), abs=1e-12)
 
 
 def test_without_extra_steps_dga_is_fedavg():

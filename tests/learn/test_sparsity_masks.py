@@ -70,6 +70,13 @@ def test_convolutions_and_linear_layers_are_masked_and_nothing_else():
     assert len(maskable(resnet, ["shortcut"])) == 18
 
 
+def test_a_word_that_names_no_layer_is_refused():
+    with pytest.raises(
+        SettingError, match=r"no layer of .* has 'shortcut' in its name, .*; wanted .* among 0, 11, 3"
+    ):
+        maskable(space(), ["0", "shortcut"])
+
+
 def test_a_matrix_in_another_module_is_not_masked():
     table = Space("table", lambda: nn.Sequential(nn.Embedding(5, 4), nn.LayerNorm((3, 4)), nn.Linear(4, 2)), (3,))
     assert [s.name for s in maskable(table)] == ["2.weight"]

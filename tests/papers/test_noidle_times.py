@@ -104,11 +104,12 @@ def test_simulated_rounds_are_the_formulas(method, devices):
     assert simulated_round(pace, method) == pytest.approx(closed_forms(pace)[method], rel=1e-6)
 
 
-def test_dga_finishes_the_visit_that_it_began():
-    """Where transfers and server take less than a visit the extra one is the longer: no formula says so."""
-    pace = Pace(t_local=19.0, t_comm=6.0, t_wait=38.0, t_aggregate=5.0)
-    assert simulated_round(pace, "dga") == pytest.approx(19.0 + 38.0 + 19.0)
-    assert "longer than the formula's" in explain(compare(pace))[1]
+def test_dga_is_faster_than_its_formula_where_an_extra_visit_does_not_fit():
+    """NI-E10: nobody straggles; the visit under way when the average comes is the next round's: T_l instead of 30."""
+    pace = Pace(t_local=19.0, t_comm=6.0, t_wait=0.0, t_aggregate=5.0)
+    assert closed_forms(pace)["dga"] == 30.0
+    assert simulated_round(pace, "dga") == pytest.approx(19.0)
+    assert "shorter than the formula's" in explain(compare(pace))[1]
 
 
 @pytest.mark.parametrize(

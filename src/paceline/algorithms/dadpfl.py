@@ -27,7 +27,7 @@ from paceline.algorithms.sparser import Cut, Pruning, Timing
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Slot
-from paceline.learn.sparsity import cosine_fraction, random_growth, rigl
+from paceline.learn.sparsity import cosine_fraction, layer_words, random_growth, rigl
 from paceline.seeds import address
 
 __all__ = ["DADPFL", "Pruning"]
@@ -55,6 +55,9 @@ class DADPFL:
     sparsity: float = bounded(0.5, least=0, below=1)
     """The share of zeros at the start (s_0)."""
     spread: Spread = "erk"
+    dense: str = "none"
+    """Layers that are never masked: parts of their names, joined by ``+``. The reference code has ``shortcut``
+    (DA-E11)."""
     same_masks: bool = False
     """All clients begin with the same mask."""
     pruning: Pruning = field(default_factory=Pruning)
@@ -71,6 +74,7 @@ class DADPFL:
     def check(self, clients: int) -> None:
         """Numbers must lie within their bounds, and every client must have its neighbours."""
         check_bounds(self)
+        layer_words(self.dense)
         self.neighbours.check(clients)
 
     @property
@@ -98,6 +102,7 @@ class DADPFL:
             spread=self.spread,
             same_masks=self.same_masks,
             accounting=self.accounting,
+            dense=self.dense,
         )
         timing = Timing(self.pruning if self.prunes else None, self.rounds, swarm)
         for round in range(self.rounds):

@@ -1,17 +1,21 @@
 """DGA, delayed gradient averaging: devices train on while their updates travel (Zhu et al., NeurIPS 2021).
 
-A device does not wait for the average: it makes extra local steps from its own model, and when the average arrives it
-puts it in the place of its own contribution: w <- w + (mean update - own update).
+A device sends its update as soon as its own training ends, whatever the others do, and does not wait for the average:
+it makes an extra visit from its own model, and when the average arrives it puts it in the place of its own
+contribution: w <- w + (mean update - own update). An extra visit that still runs then is the device's visit of the
+next round, corrected when it ends, so that no round is longer than FedAvg's (NI-E10).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 from paceline.algorithms.aggregate import Aggregation
 from paceline.algorithms.base import (
+    Dropped,
     Model,
     Progress,
     Sums,
@@ -21,11 +25,22 @@ from paceline.algorithms.base import (
     count_rejected,
     once,
     somebody,
-    those,
     unless_dropped,
 )
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
+
+
+class Upload(NamedTuple):
+    """All that a device has moved since its last upload."""
+
+    delta: Model
+    late: bool
+    """Whether all of it was made without the last average."""
+
+
+Extras = dict[int, asyncio.Task[Model | None]]
+"""The extra visits of devices that wait for an average: the movements that they make, None of those given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +51,8 @@ class DGA:
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
     extra: bool = True
-    """Whether devices train once more while they would wait; without it this is FedAvg."""
+    """Whether devices train once more while they would wait for the average, which makes no round longer (NI-E10);
+    without it this is FedAvg."""
 
     def check(self, clients: int) -> None:
         """Numbers must lie within their bounds."""
@@ -55,69 +71,65 @@ class DGA:
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """The server's model is the sum of all averages; every device is ahead of it by its own extra steps."""
-        model = world.initial_model()
-        held = dict.fromkeys(world.clients, model)
-        """The server's model as each device has it."""
-        ahead: dict[int, Model] = {}
+        model, extras = world.initial_model(), Extras()
         for done in range(self.rounds):
             await somebody(world, done, self.rounds)
-            there = await came_back(
-                world,
-                {device: self.train(world, device, model, held, ahead.get(device)) for device in world.clients},
+            arrived = await came_back(
+                world, {device: self.turn(world, device, model, extras) for device in world.clients}
             )
-            # From here on transfers, server and extra training run side by side.
-            starts = {device: held[device] + own for device, own in there.items()}
-            branches: list[Any] = [self.exchange(world, model, there)]
-            if self.extra:
-                branches += [unless_dropped(self.go_on(world, device, start)) for device, start in starts.items()]
-            (model, held), *further = await world.gather(branches)
-            ahead = those(there, further) if self.extra else {}
-            yield Progress(model, {"uploads": len(there)})
+            model = await self.add(world, model, arrived)
+            yield Progress(model, {"uploads": len(arrived)})
 
-    async def train(
-        self, world: World, device: int, model: Model, held: dict[int, Model], ahead: Model | None
-    ) -> Model:
-        """From the corrected model, w = server's model + own extra steps; all own movement since the last upload.
+    async def turn(self, world: World, device: int, model: Model, extras: Extras) -> Upload:
+        """Get the average, train, upload; the extra visit begins as the upload does, device by device.
 
-        A device that missed the last average gets it first, and its extra steps are lost.
+        A device that misses the average, or does not get its update through, loses its extra steps.
         """
-        if device not in held:
-            held[device], ahead = await world.send(model, world.server, device), None
-        base = held[device]
-        start = base if ahead is None else base + ahead
-        return once(await world.train(device, start, self.local) - base)
+        try:
+            received = await world.send(model, world.server, device)
+        finally:
+            extra = extras.pop(device, None)
+        own, late = await self.moved(world, device, received, extra)
+        if self.extra:
+            extras[device] = world.spawn(unless_dropped(self.go_on(world, device, received + own, extras)))
+        try:
+            return Upload(await world.send(own, device, world.server), late)
+        except Dropped:
+            extras.pop(device, None)
+            raise
 
-    async def exchange(
-        self, world: World, model: Model, updates: Mapping[int, Model]
-    ) -> tuple[Model, dict[int, Model]]:
-        """All updates up, the server's work, the average down: the average, and as each device has it.
+    async def moved(
+        self, world: World, device: int, received: Model, extra: asyncio.Task[Model | None] | None
+    ) -> tuple[Model, bool]:
+        """All own movement since the last upload, and whether it is the extra visit's alone.
 
-        A device that was left out, or misses the average, has none: it has no right to go on from the old one.
+        From the corrected model, w = server's model + own extra steps, the device trains, unless its extra visit is
+        still under way: then that is its visit.
         """
-        arrived = await self.all_of(
-            world, {device: world.send(update, device, world.server) for device, update in updates.items()}
-        )
-        flops = self.aggregation.flops(world, model, len(arrived))
-        for _ in arrived:  # each is added to the model that it was measured from
-            world.log.count("staleness", 0)
-        if arrived:
-            updates_in = [*arrived.values()]
-            centre = self.aggregation.centre(world, model, updates_in, count_rejected(world, [*arrived]))
-            model = model + len(arrived) / len(world.clients) * centre
-        model = await world.work(world.server, flops, model)
-        held = await self.all_of(world, {device: world.send(model, world.server, device) for device in updates})
-        return model, held
+        if extra is not None and not extra.done():
+            await world.settled()  # one that ends at this very instant has ended
+        under_way = extra is not None and not extra.done()
+        ahead = None if extra is None else await extra
+        if ahead is None:
+            return once(await world.train(device, received, self.local) - received), False
+        if under_way:
+            return ahead, True
+        return once(await world.train(device, received + ahead, self.local) - received), False
 
-    async def all_of(self, world: World, transfers: Mapping[int, Coroutine[Any, Any, Model]]) -> dict[int, Model]:
-        """Transfers side by side; those that arrived.
-
-        Devices that train on meanwhile wait for none of them: no barrier is booked.
-        """
-        if not self.extra:
-            return await came_back(world, transfers)
-        tasks = [world.spawn(unless_dropped(transfer)) for transfer in transfers.values()]
-        return those(transfers, [await task for task in tasks])
-
-    async def go_on(self, world: World, device: int, model: Model) -> Model:
-        """One more visit meanwhile: the movement it makes."""
+    async def go_on(self, world: World, device: int, model: Model, extras: Extras) -> Model | None:
+        """One more visit meanwhile: the movement it makes; none where the average is there at the same instant."""
+        await world.settled()
+        if extras.get(device) is not asyncio.current_task():
+            return None
         return once(await world.train(device, model, self.local) - model)
+
+    async def add(self, world: World, model: Model, arrived: Mapping[int, Upload]) -> Model:
+        """The server's work: the updates of all that are there, each added to the model that it was measured from."""
+        flops = self.aggregation.flops(world, model, len(arrived))
+        for upload in arrived.values():
+            world.log.count("staleness", int(upload.late))
+        if arrived:
+            deltas = [upload.delta for upload in arrived.values()]
+            centre = self.aggregation.centre(world, model, deltas, count_rejected(world, [*arrived]))
+            model = model + len(arrived) / len(world.clients) * centre
+        return await world.work(world.server, flops, model)

@@ -39,7 +39,7 @@ from paceline.algorithms.sparse import Accounting, Peer, Spread, Swarm, masked
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Slot
-from paceline.learn.sparsity import cosine_fraction, counts, rigl
+from paceline.learn.sparsity import cosine_fraction, counts, layer_words, rigl
 from paceline.learn.sparsity.choosing import least
 
 
@@ -61,6 +61,8 @@ class FedDST:
     sparsity: float = bounded(0.5, least=0, below=1)
     """The share of zeros, from the start to the end."""
     spread: Spread = "erk"
+    dense: str = "none"
+    """Layers that are never masked: parts of their names, joined by ``+``, as in ``shortcut`` (DA-E11)."""
     interval: int = bounded(10, least=1)
     """Rounds from one readjustment to the next (1, 5, 10 or 20 in DA-DPFL's comparison), beginning with the second
     round; 1 is every round, the first too. Both as in the authors' code."""
@@ -80,6 +82,7 @@ class FedDST:
     def check(self, clients: int) -> None:
         """Numbers must lie within their bounds, and no more clients can be drawn than there are."""
         check_bounds(self)
+        layer_words(self.dense)
         require(
             1 <= self.participants <= clients,
             f"participants is {self.participants}; with {clients} clients wanted 1 to {clients}",
@@ -104,7 +107,12 @@ class FedDST:
     async def run(self, world: World) -> AsyncIterator[Progress]:
         """In every round some clients train under the server's mask; now and then the mask moves."""
         swarm = Swarm(
-            world, density=1.0 - self.sparsity, spread=self.spread, same_masks=True, accounting=self.accounting
+            world,
+            density=1.0 - self.sparsity,
+            spread=self.spread,
+            same_masks=True,
+            accounting=self.accounting,
+            dense=self.dense,
         )
         peer = swarm.peers[0]
         known: dict[int, tuple[int, Model]] = {}

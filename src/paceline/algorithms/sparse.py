@@ -17,7 +17,7 @@ from paceline.algorithms.base import Model, Reading, World, apply, packed, those
 from paceline.learn.codecs import Codec, Dense, Masked, mask_codec
 from paceline.learn.graph import Ghost
 from paceline.learn.space import Slot
-from paceline.learn.sparsity import layer_counts, maskable, masked_mean, sparse_flops, wire_bytes
+from paceline.learn.sparsity import layer_counts, layer_words, maskable, masked_mean, sparse_flops, wire_bytes
 from paceline.learn.sparsity.erk import masks_like
 from paceline.seeds import address
 
@@ -64,10 +64,12 @@ class Swarm:
         spread: Spread = "erk",
         same_masks: bool = False,
         accounting: Accounting = "full",
+        dense: str = "none",
     ) -> None:
+        """Draw everybody's first mask; ``dense`` says which layers have none (``layer_words``)."""
         start = world.initial_model()
         self.space = start.space
-        self.slots: tuple[Slot, ...] = maskable(self.space)
+        self.slots: tuple[Slot, ...] = maskable(self.space, layer_words(dense))
         self.start = start
         self._accounting = accounting
         self._known: dict[tuple[int, int], tuple[int, Model]] = {}

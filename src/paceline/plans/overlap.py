@@ -223,8 +223,8 @@ def _of_dga(pace: Pace) -> str:
     if pace.t_comm + pace.t_aggregate >= pace.t_local:
         return text
     return (
-        f"{text} Here one more visit takes longer than transfers and server together; the simulated DGA finishes it,"
-        " and its round is longer than the formula's."
+        f"{text} Here one more visit takes longer than transfers and server together: what is still under way when"
+        " the average comes is the next round's visit, so that the simulated round may be shorter than the formula's."
     )
 
 

@@ -7,7 +7,7 @@ that of DA-DPFL (labels DA-... refer to its specification).
 from paceline.learn.sparsity.averaging import masked_mean, masked_means
 from paceline.learn.sparsity.erk import erk, layer_counts, random_masks
 from paceline.learn.sparsity.growth import cosine_fraction, random_growth, rigl
-from paceline.learn.sparsity.layout import counts, maskable, sparsity
+from paceline.learn.sparsity.layout import counts, layer_words, maskable, sparsity
 from paceline.learn.sparsity.pruning import (
     Sap,
     agreed,
@@ -23,6 +23,7 @@ from paceline.learn.sparsity.wire import mask_bytes, sparse_flops, wire_bytes
 
 __all__ = [
     "maskable",
+    "layer_words",
     "counts",
     "sparsity",
     "erk",

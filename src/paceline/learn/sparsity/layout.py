@@ -28,11 +28,16 @@ def maskable(space: Space, leave_out: Sequence[str] = ()) -> tuple[Slot, ...]:
     """The weights of convolutions and linear layers, in the order of the flat vector.
 
     A layer whose name contains one of the words of ``leave_out`` is never masked (DA-DPFL's code leaves out
-    ``shortcut``).
+    ``shortcut``, DA-E11); a word that no layer's name contains is refused.
     """
     kinds = (nn.Linear, _ConvNd)
     modules = space.module.named_modules()
     names = {f"{name}.weight".removeprefix(".") for name, module in modules if isinstance(module, kinds)}
+    if unknown := [word for word in leave_out if not any(word in name for name in names)]:
+        raise SettingError(
+            f"no layer of {space.name} has {' or '.join(map(repr, unknown))} in its name, so it cannot stay dense; "
+            f"wanted a part of a name among {', '.join(sorted(name.removesuffix('.weight') for name in names))}"
+        )
     slots = tuple(s for s in space.slots if s.name in names and not any(word in s.name for word in leave_out))
     if not slots:
         raise SettingError(
@@ -40,6 +45,22 @@ def maskable(space: Space, leave_out: Sequence[str] = ()) -> tuple[Slot, ...]:
             "want a convolution or a linear layer: use another model, or leave out less"
         )
     return slots
+
+
+def layer_words(text: str) -> tuple[str, ...]:
+    """The words of a setting that says which layers stay dense: ``none``, or parts of names joined by ``+``.
+
+    >>> layer_words("none"), layer_words("shortcut"), layer_words("shortcut+fc")
+    ((), ('shortcut',), ('shortcut', 'fc'))
+    """
+    if text == "none":
+        return ()
+    words = tuple(word.strip() for word in text.split("+"))
+    if not all(words):
+        raise SettingError(
+            f"dense is {text!r}; wanted none, or parts of layers' names joined by +, as in shortcut+fc"
+        )
+    return words
 
 
 def sizes(slots: Sequence[Slot]) -> list[int]:
