@@ -44,6 +44,9 @@ class RecordedHands:
     def bring(self, models: Sequence[Model]) -> None:
         """Everything is here."""
 
+    def score(self, models: Sequence[Model]) -> None:
+        """Whoever repeats a run scores all models by itself."""
+
     def close(self) -> None:
         """Nothing was started."""
 
