@@ -12,7 +12,17 @@ from paceline.cli.main import main
 from paceline.errors import SettingError
 from paceline.federation import clientapp, flower, serving
 from paceline.federation.conducting import make
-from paceline.federation.config import NodeConfig, RunConfig, ServerConfig, SuperLink, read_node, read_server, toml
+from paceline.federation.config import (
+    NodeConfig,
+    RunConfig,
+    ServerConfig,
+    SuperLink,
+    read_node,
+    read_server,
+    split,
+    toml,
+)
+from paceline.federation.joining import join
 from paceline.federation.processes import Child, environment
 from paceline.federation.resident import Resident, listen
 from paceline.federation.trying import free_ports, write_federation
@@ -63,6 +73,34 @@ def test_what_is_wrong_in_a_servers_file_is_named(text, said, tmp_path):
         read_server(tmp_path / "server.toml")
 
 
+@pytest.mark.parametrize("missing", ["server.pem", "nodes/one/key.pub"])
+def test_files_that_are_not_there_are_named_before_anything_starts(missing, tmp_path):
+    (tmp_path / "nodes/one").mkdir(parents=True)
+    (tmp_path / "server.toml").write_text(SERVER)
+    for name in {"ca.pem", "server.pem", "server.key", "nodes/one/key.pub"} - {missing}:
+        (tmp_path / name).touch()
+    with pytest.raises(SettingError, match=f"{missing}, which cannot be read"):
+        serving.Server(tmp_path / "server.toml", print).check()
+    (tmp_path / "node.toml").write_text('[node]\nauthority = "ca.pem"\nkey = "nodes/one/key"\n')
+    with pytest.raises(SettingError, match="nodes/one/key, which cannot be read"):
+        join(tmp_path / "node.toml", print)
+
+
+@pytest.mark.parametrize("words", ["fleet.times=uniform", "hostile=random:0.4", "privacy.clip=1", "rounds=x"])
+def test_a_trial_that_cannot_begin_leaves_nothing_behind(words, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["deploy", "local", "fedavg", "--set", words, "--out", str(tmp_path / "run")])
+    assert ended.value.code == 1 and "error: " in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("address", ["localhost", "localhost:", ":18000", "localhost:0", "localhost:99999"])
+def test_an_address_that_is_none_is_refused(address, tmp_path):
+    (tmp_path / "node.toml").write_text(f'[node]\nsuperlink = "{address}"\ninsecure = true\n')
+    with pytest.raises(SettingError, match="is no address"):
+        read_node(tmp_path / "node.toml")
+
+
 def test_a_node_without_keys_says_so(tmp_path):
     (tmp_path / "node.toml").write_text("[node]\nclient = 0\n")
     with pytest.raises(SettingError, match="insecure = true"):
@@ -94,7 +132,7 @@ def test_commands_of_flower_have_what_keeps_them_safe(tmp_path):
     said = words[words.index("--node-config") + 1]
     assert parse_config_args([said]) == {"socket": str(node.socket)}
     with pytest.raises(SettingError, match="no address"):
-        flower.split("here")
+        split("here")
 
 
 def test_a_long_directory_has_its_socket_elsewhere(tmp_path):
@@ -134,10 +172,12 @@ def test_a_process_that_ends_is_started_again_and_ended_with_all_it_started(tmp_
     while not (tmp_path / "log").read_text().strip() and time.monotonic() < end:
         time.sleep(0.01)
     child._process.kill()
+    said = []
     while child.starts < 2 and time.monotonic() < end:
-        child.tend()
+        child.tend(said.append)
         time.sleep(0.01)
     assert child.starts == 2 and child.pid is not None
+    assert len(said) == 1 and said[0].startswith("one has ended (status -9); again in ")
     child.stop()
     assert child.pid is None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from paceline.errors import DataError, SettingError
 from paceline.federation import flower
 from paceline.federation.conducting import log_of, make, unfinished
-from paceline.federation.config import ServerConfig, read_server
+from paceline.federation.config import ServerConfig, read_server, require_files, split
 from paceline.federation.following import Follower
 from paceline.federation.processes import Child, Children, environment
 from paceline.ledger.lock import Holder
@@ -46,6 +46,8 @@ class Server:
 
     def check(self) -> Experiment:
         """What will be run; whatever is wrong with it is said before anything starts."""
+        link = self.config.superlink
+        require_files(self.file, [link.authority, link.certificate, link.key, *link.keys, self.config.run.file])
         self.config.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         resumption = unfinished(self.config)
         return make(self.config) if resumption is None else resumption.experiment
@@ -98,7 +100,7 @@ class Server:
         raise flower.FlowerError(f"the SuperLink did not start; the end of its log:\n{link.last_words()}")
 
     def _is_listened_on(self) -> bool:
-        host, port = flower.split(flower.local(self.config.superlink.address))
+        host, port = split(flower.local(self.config.superlink.address))
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1.0):
             return True
         return False
@@ -128,7 +130,7 @@ class Server:
         """How an attempt ended: done, failed, interrupted or dead."""
         state, begun = self.config.state, time.monotonic()
         while True:
-            self.children.tend()
+            self.children.tend(self._say)
             tend()
             self._follower.look()
             if (ended := _words(state / f"outcome-{attempt}.json")) is not None:
