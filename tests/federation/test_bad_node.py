@@ -1,4 +1,4 @@
-"""A real node that sends NaN, wrong shapes, a huge array and an update beyond the bound, one visit after the other."""
+"""A real node that sends NaN, wrong shapes, a huge array and an update beyond the bound, one after the other."""
 
 import json
 import sys

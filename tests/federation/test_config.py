@@ -4,8 +4,10 @@ import socket
 import subprocess
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
+from flwr.app import Message, RecordDict
 from flwr.common.config import parse_config_args
 
 from paceline.cli.main import main
@@ -24,6 +26,7 @@ from paceline.federation.config import (
 )
 from paceline.federation.joining import join
 from paceline.federation.processes import Child, environment
+from paceline.federation.records import from_records, to_records
 from paceline.federation.resident import Resident, listen
 from paceline.federation.trying import free_ports, write_federation
 from paceline.ledger.lock import Holder, started
@@ -130,7 +133,7 @@ def test_commands_of_flower_have_what_keeps_them_safe(tmp_path):
     words = flower.supernode_command(node)
     assert "--auth-supernode-private-key" in words and "--insecure" not in words
     said = words[words.index("--node-config") + 1]
-    assert parse_config_args([said]) == {"socket": str(node.socket)}
+    assert parse_config_args([said]) == {"socket": str(node.socket), "bytes": 1_000_000_000}
     with pytest.raises(SettingError, match="no address"):
         split("here")
 
@@ -163,6 +166,16 @@ def test_a_worker_that_dies_is_asked_again(tmp_path):
         assert "error" in read(bad).words
     with pytest.raises(RuntimeError, match="does not answer"):
         clientapp.ask(str(tmp_path / "none"), Frame({}), patience=0.0)
+
+
+def test_a_message_that_is_too_large_or_none_is_refused_by_the_node(tmp_path):
+    context = SimpleNamespace(node_config={"socket": str(tmp_path / "none"), "bytes": 100})
+    for content, said in (
+        (to_records({"do": "tasks"}, [bytes(200)]), "at most 100 are read"),
+        (RecordDict({}), "wanted words and blobs"),
+    ):
+        reply = clientapp.pass_on(Message(content, 1, "query"), context)
+        assert said in from_records(reply.content, 1 << 30).words["error"]
 
 
 def test_a_process_that_ends_is_started_again_and_ended_with_all_it_started(tmp_path):

@@ -119,6 +119,8 @@ class NodeConfig:
     key: str = ""
     """The node's private key."""
     insecure: bool = False
+    bytes: int = bounded(1_000_000_000, least=1)
+    """The largest message that is read."""
     trust: bool = False
     """Whether settings that come from the server may name code that is installed here."""
 

@@ -63,7 +63,7 @@ def superexec_command(config: ServerConfig) -> list[str]:
 def supernode_command(config: NodeConfig) -> list[str]:
     """A node's link to the SuperLink."""
     command = [program("flower-supernode"), "--superlink", config.superlink, "--port", str(config.port)]
-    command += ["--node-config", f"socket={json.dumps(str(config.socket))}"]
+    command += ["--node-config", f"socket={json.dumps(str(config.socket))} bytes={config.bytes}"]
     if not config.insecure:
         command += ["--auth-supernode-private-key", config.key]
     return command + _trusted(config.insecure, config.authority)
