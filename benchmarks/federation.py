@@ -4,9 +4,10 @@
 
 The bare application sends each node arrays of the size of the model, and its nodes send them back at once; its server
 looks for replies as often as ours does. So what Paceline adds (a resident worker, words, checks, a journal) is the
-difference. On one SuperLink, with the same nodes: a run, the run again at once, and the bare application. A fleet file
-of the first run (`paceline plan fleet`) says how long the rounds of the second take, and that is held against what they
-took: a machine that is busy with something else in one of them, and not in the other, spoils that.
+difference. On one SuperLink, with the same nodes: a run, the run again at once, and the bare application.
+
+A fleet file of the first run (`paceline plan fleet`) says how long the rounds of the second take, and that is held
+against what they took. A machine that is busy with something else in one of them, and not in the other, spoils that.
 """
 
 from __future__ import annotations
