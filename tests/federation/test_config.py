@@ -1,9 +1,12 @@
 """The files of servers and nodes, and the commands that read them."""
 
+import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -193,6 +196,49 @@ def test_a_process_that_ends_is_started_again_and_ended_with_all_it_started(tmp_
     assert len(said) == 1 and said[0].startswith("one has ended (status -9); again in ")
     child.stop()
     assert child.pid is None
+
+
+def gone(pid):
+    """Whether a process has ended; one that nobody has waited for counts."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def until(true):
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux shows them")
+def test_a_server_application_ends_when_who_started_it_is_killed(tmp_path):
+    words = (
+        "import os, time; from paceline.federation.serverapp import end_with_parent; end_with_parent(os.getppid())"
+    )
+    (tmp_path / "app.py").write_text(f"{words}; print(os.getpid(), flush=True); time.sleep(600)")
+    start = f'import subprocess, sys; subprocess.run([sys.executable, "{tmp_path / "app.py"}"])'
+    with subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE) as parent:
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    until(lambda: gone(pid))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux shows them")
+def test_a_server_application_that_was_left_behind_is_ended_before_the_next_begins(monkeypatch):
+    """Also one that does not listen."""
+    monkeypatch.setattr(serving, "PARTING", 0.2)
+    words = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", words], stdout=subprocess.PIPE) as left:
+        left.stdout.readline()
+        serving.end(Holder(left.pid, started(left.pid)))
+        assert left.wait(60) == -signal.SIGKILL
+    serving.end(None)
+    serving.end(Holder(left.pid, "another's"))
 
 
 def test_without_flower_the_commands_say_how_to_get_it(tmp_path, monkeypatch, capsys):

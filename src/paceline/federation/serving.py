@@ -67,9 +67,11 @@ class Server:
     def start(self) -> None:
         """Have the SuperLink listen, and somebody who starts the server application."""
         config = self.config
+        self._wait_for_port()
+        for old in config.state.glob("server-*.json"):  # of a server that was killed, and nobody else's
+            end(_holder(old))
         for old in [*config.state.glob("server-*.json"), *config.state.glob("outcome-*.json")]:
             old.unlink()
-        self._wait_for_port()
         flower.write_application(config)
         flower.write_connection(config)
         surroundings, logs = environment(flower.home(config.state)), config.state / "logs"
@@ -145,11 +147,16 @@ class Server:
 
     def _part(self, attempt: str) -> None:
         """Have the server application end by itself, if it does so soon."""
-        holder = _holder(self.config.state / f"server-{attempt}.json")
+        end(_holder(self.config.state / f"server-{attempt}.json"))
+
+
+def end(holder: Holder | None) -> None:
+    """Have a server application end, and wait until it has; one that does not is ended."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
         if holder is None or not holder.runs:
             return
         with contextlib.suppress(ProcessLookupError):
-            os.kill(holder.pid, signal.SIGTERM)
+            os.kill(holder.pid, number)
         until = time.monotonic() + PARTING
         while holder.runs and time.monotonic() < until:
             time.sleep(GLANCE)

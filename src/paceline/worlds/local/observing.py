@@ -19,6 +19,8 @@ from paceline.worlds.local.writing import DENSE
 
 PATIENCE, AGAIN = 60.0, 0.2
 """Seconds for which somebody who observes waits for a device, and after which it asks again."""
+AT_ONCE = 64
+"""Devices that are asked at the same time."""
 
 
 class Question(NamedTuple):
@@ -46,7 +48,7 @@ class Observer:
         """Have the values of these models, as far as devices must be asked."""
         if self._go_apart(models):
             questions = [self._question(model) for model in models]
-            with ThreadPoolExecutor(len(questions)) as pool:
+            with ThreadPoolExecutor(min(len(questions), AT_ONCE)) as pool:
                 asked = [pool.submit(self.ask, question.words, question.blobs) for question in questions]
             self._settle_all((question, reply.result) for question, reply in zip(questions, asked, strict=True))
         else:
