@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -15,12 +14,11 @@ from paceline.learn.placeholders import PLACEHOLDER
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.holdings import Holdings, Results, Sent
 from paceline.worlds.local.hosts import Hosts
+from paceline.worlds.local.together import together
 from paceline.worlds.local.writing import DENSE
 
 PATIENCE, AGAIN = 60.0, 0.2
 """Seconds for which somebody who observes waits for a device, and after which it asks again."""
-AT_ONCE = 64
-"""Devices that are asked at the same time."""
 
 
 class Question(NamedTuple):
@@ -48,19 +46,27 @@ class Observer:
         """Have the values of these models, as far as devices must be asked."""
         if self._go_apart(models):
             questions = [self._question(model) for model in models]
-            with ThreadPoolExecutor(min(len(questions), AT_ONCE)) as pool:
-                asked = [pool.submit(self.ask, question.words, question.blobs) for question in questions]
-            self._settle_all((question, reply.result) for question, reply in zip(questions, asked, strict=True))
+            replies = together([partial(self._try, question) for question in questions])
+            self._settle_all(zip(questions, replies, strict=True))
         else:
             parts = (part for model in models for part in self._holdings.parts(model))
-            self._settle_all((one, partial(self.ask, one.words, one.blobs)) for one in map(self._question, parts))
+            self._settle_all((question, self._try(question)) for question in map(self._question, parts))
 
-    def _settle_all(self, asked: Iterable[tuple[Question, Callable[[], Frame]]]) -> None:
+    def _try(self, question: Question) -> Frame | SiteError:
+        """What a device answers, or that it does not."""
+        try:
+            return self.ask(question.words, question.blobs)
+        except SiteError as problem:
+            return problem
+
+    def _settle_all(self, asked: Iterable[tuple[Question, Frame | SiteError]]) -> None:
         """Whoever does not answer keeps none of the others' values from coming."""
         missing: PacelineError | None = None
         for question, reply in asked:
             try:
-                self._settle(question, reply())
+                if isinstance(reply, SiteError):
+                    raise reply
+                self._settle(question, reply)
             except (SiteError, WireError) as problem:
                 missing = missing or problem
         if missing is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -19,7 +19,8 @@ from paceline.learn.graph import Model
 from paceline.learn.job import Score, mean_score
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.holdings import Holdings, Results, Sent
-from paceline.worlds.local.observing import AT_ONCE, Observer
+from paceline.worlds.local.observing import Observer
+from paceline.worlds.local.together import together
 from paceline.worlds.local.writing import DENSE
 
 
@@ -49,8 +50,7 @@ class Scorer:
     def ask(self, models: Sequence[Model], lost: Callable[[int, str], None]) -> Score:
         """The mean over clients; one that does not answer for long is left out, and ``lost`` is told why."""
         questions = [self._question(client, model) for client, model in enumerate(models)]
-        with ThreadPoolExecutor(min(len(questions), AT_ONCE)) as pool:
-            answers = list(pool.map(self._answer, questions))
+        answers = together([partial(self._answer, question) for question in questions])
         scores = []
         for client, (question, answer) in enumerate(zip(questions, answers, strict=True)):
             if isinstance(answer, Score):
