@@ -154,14 +154,21 @@ def test_algebra_is_done_where_its_terms_are(world):
 
 
 def test_a_barrier_gives_results_in_order_and_books_who_waited(world):
-    async def branch(client, visits):
-        model = await world.send(world.initial_model(), world.server, client)
-        for _ in range(visits):
-            model = await world.train(client, model, LOCAL)
-        return client
+    over = world.loop.create_future()
+
+    async def early():
+        await world.train(2, await world.send(world.initial_model(), world.server, 2), LOCAL)
+        over.set_result(None)
+        return 2
+
+    async def late():
+        model = await world.send(world.initial_model(), world.server, 0)
+        await over
+        await world.train(0, model, LOCAL)
+        return 0
 
     begin = world.now()
-    assert played(world, world.gather([branch(2, 1), branch(0, 3)])) == [2, 0]
+    assert played(world, world.gather([early(), late()])) == [2, 0]
     rows = [r for r in world.ledger.table().to_pylist() if r["start"] >= begin]
     assert any(r["kind"] == "wait" and r["site"] == 2 and r["peer"] == 0 for r in rows)
 

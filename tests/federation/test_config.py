@@ -1,19 +1,35 @@
 """The files of servers and nodes, and the commands that read them."""
 
+import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from flwr.app import Message, RecordDict
 from flwr.common.config import parse_config_args
 
 from paceline.cli.main import main
 from paceline.errors import SettingError
 from paceline.federation import clientapp, flower, serving
 from paceline.federation.conducting import make
-from paceline.federation.config import NodeConfig, RunConfig, ServerConfig, SuperLink, read_node, read_server, toml
+from paceline.federation.config import (
+    NodeConfig,
+    RunConfig,
+    ServerConfig,
+    SuperLink,
+    read_node,
+    read_server,
+    split,
+    toml,
+)
+from paceline.federation.joining import join
 from paceline.federation.processes import Child, environment
+from paceline.federation.records import from_records, to_records
 from paceline.federation.resident import Resident, listen
 from paceline.federation.trying import free_ports, write_federation
 from paceline.ledger.lock import Holder, started
@@ -63,6 +79,34 @@ def test_what_is_wrong_in_a_servers_file_is_named(text, said, tmp_path):
         read_server(tmp_path / "server.toml")
 
 
+@pytest.mark.parametrize("missing", ["server.pem", "nodes/one/key.pub"])
+def test_files_that_are_not_there_are_named_before_anything_starts(missing, tmp_path):
+    (tmp_path / "nodes/one").mkdir(parents=True)
+    (tmp_path / "server.toml").write_text(SERVER)
+    for name in {"ca.pem", "server.pem", "server.key", "nodes/one/key.pub"} - {missing}:
+        (tmp_path / name).touch()
+    with pytest.raises(SettingError, match=f"{missing}, which cannot be read"):
+        serving.Server(tmp_path / "server.toml", print).check()
+    (tmp_path / "node.toml").write_text('[node]\nauthority = "ca.pem"\nkey = "nodes/one/key"\n')
+    with pytest.raises(SettingError, match="nodes/one/key, which cannot be read"):
+        join(tmp_path / "node.toml", print)
+
+
+@pytest.mark.parametrize("words", ["fleet.times=uniform", "hostile=random:0.4", "privacy.clip=1", "rounds=x"])
+def test_a_trial_that_cannot_begin_leaves_nothing_behind(words, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["deploy", "local", "fedavg", "--set", words, "--out", str(tmp_path / "run")])
+    assert ended.value.code == 1 and "error: " in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("address", ["localhost", "localhost:", ":18000", "localhost:0", "localhost:99999"])
+def test_an_address_that_is_none_is_refused(address, tmp_path):
+    (tmp_path / "node.toml").write_text(f'[node]\nsuperlink = "{address}"\ninsecure = true\n')
+    with pytest.raises(SettingError, match="is no address"):
+        read_node(tmp_path / "node.toml")
+
+
 def test_a_node_without_keys_says_so(tmp_path):
     (tmp_path / "node.toml").write_text("[node]\nclient = 0\n")
     with pytest.raises(SettingError, match="insecure = true"):
@@ -92,9 +136,9 @@ def test_commands_of_flower_have_what_keeps_them_safe(tmp_path):
     words = flower.supernode_command(node)
     assert "--auth-supernode-private-key" in words and "--insecure" not in words
     said = words[words.index("--node-config") + 1]
-    assert parse_config_args([said]) == {"socket": str(node.socket)}
+    assert parse_config_args([said]) == {"socket": str(node.socket), "bytes": 1_000_000_000}
     with pytest.raises(SettingError, match="no address"):
-        flower.split("here")
+        split("here")
 
 
 def test_a_long_directory_has_its_socket_elsewhere(tmp_path):
@@ -127,6 +171,16 @@ def test_a_worker_that_dies_is_asked_again(tmp_path):
         clientapp.ask(str(tmp_path / "none"), Frame({}), patience=0.0)
 
 
+def test_a_message_that_is_too_large_or_none_is_refused_by_the_node(tmp_path):
+    context = SimpleNamespace(node_config={"socket": str(tmp_path / "none"), "bytes": 100})
+    for content, said in (
+        (to_records({"do": "tasks"}, [bytes(200)]), "at most 100 are read"),
+        (RecordDict({}), "wanted words and blobs"),
+    ):
+        reply = clientapp.pass_on(Message(content, 1, "query"), context)
+        assert said in from_records(reply.content, 1 << 30).words["error"]
+
+
 def test_a_process_that_ends_is_started_again_and_ended_with_all_it_started(tmp_path):
     child = Child("one", ["sh", "-c", "sleep 1000 & echo $!; wait"], tmp_path / "log", environment(tmp_path))
     child.start()
@@ -134,12 +188,57 @@ def test_a_process_that_ends_is_started_again_and_ended_with_all_it_started(tmp_
     while not (tmp_path / "log").read_text().strip() and time.monotonic() < end:
         time.sleep(0.01)
     child._process.kill()
+    said = []
     while child.starts < 2 and time.monotonic() < end:
-        child.tend()
+        child.tend(said.append)
         time.sleep(0.01)
     assert child.starts == 2 and child.pid is not None
+    assert len(said) == 1 and said[0].startswith("one has ended (status -9); again in ")
     child.stop()
     assert child.pid is None
+
+
+def gone(pid):
+    """Whether a process has ended; one that nobody has waited for counts."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def until(true):
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux shows them")
+def test_a_server_application_ends_when_who_started_it_is_killed(tmp_path):
+    words = (
+        "import os, time; from paceline.federation.serverapp import end_with_parent; end_with_parent(os.getppid())"
+    )
+    (tmp_path / "app.py").write_text(f"{words}; print(os.getpid(), flush=True); time.sleep(600)")
+    start = f'import subprocess, sys; subprocess.run([sys.executable, "{tmp_path / "app.py"}"])'
+    with subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE) as parent:
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    until(lambda: gone(pid))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux shows them")
+def test_a_server_application_that_was_left_behind_is_ended_before_the_next_begins(monkeypatch):
+    """Also one that does not listen."""
+    monkeypatch.setattr(serving, "PARTING", 0.2)
+    words = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", words], stdout=subprocess.PIPE) as left:
+        left.stdout.readline()
+        serving.end(Holder(left.pid, started(left.pid)))
+        assert left.wait(60) == -signal.SIGKILL
+    serving.end(None)
+    serving.end(Holder(left.pid, "another's"))
 
 
 def test_without_flower_the_commands_say_how_to_get_it(tmp_path, monkeypatch, capsys):

@@ -9,7 +9,9 @@ from paceline.config import apply
 from paceline.errors import SettingError
 from paceline.federation.config import Limits
 from paceline.federation.records import from_records, to_records
+from paceline.runs.recorder import describe
 from paceline.runs.replay import replay
+from paceline.runs.settings import make_settings
 from paceline.worlds.local.checks import Checks
 from paceline.worlds.local.frames import Frame
 from tests.federation.memory import MemoryGrid
@@ -86,6 +88,42 @@ def test_a_node_refuses_what_it_cannot_verify(tmp_path):
         ({"settings": {"clients": 1, "algorithm": "nosuch", "options": {}}}, "nosuch"),
     ]:
         assert said in resident.answer(Frame({**good, **change})).words["error"]
+
+
+VISIT = {"do": "visit", "client": 0, "act": "train", "start": 0, "nodes": [{"initial": 0}], "extras": {}, "lr": 0.1}
+PART = {"codec": None, "known": None, "context": False, "handle": "it"}
+TASKS = {
+    "an unknown recipe": (
+        {**VISIT, "recipe": {"code": "os.remove"}, "key": 1, "result": "it"},
+        (),
+        "unexpected keyword",
+    ),
+    "a start it has not": (
+        {**VISIT, "nodes": [{"held": "what"}], "recipe": {}, "key": 1, "result": "it"},
+        (),
+        "what",
+    ),
+    "a function it does not know": ({**VISIT, "nodes": [{"apply": "os.remove"}], "recipe": {}}, (), "error"),
+    "a wrong shape": ({"do": "receive", "client": 0, "parts": [PART], "nodes": []}, (b"PACE" + bytes(92),), "wanted"),
+    "a path": ({**VISIT, "recipe": {}, "key": 1, "result": "../../up"}, (), "names no model"),
+    "another's rows": ({**VISIT, "client": 1, "recipe": {}, "key": 1, "result": "it"}, (), "KeyError"),
+    "an unknown act": ({"do": "exec", "client": 0}, (), "KeyError"),
+}
+
+
+@pytest.mark.parametrize("what", TASKS)
+def test_a_node_refuses_tasks_that_it_cannot_verify(what, tmp_path):
+    task, blobs, said = TASKS[what]
+    resident = MemoryGrid(tmp_path, 1).nodes[100].resident
+    settings = describe(make_settings("fedavg", ["clients=1", "partition=iid"]))
+    greeting = {"format": 1, "run": "a"}
+    assert resident.answer(Frame({**greeting, "do": "hello", "settings": settings})).words["client"] == 0
+    asks = [{"id": "1", "words": task, "blobs": len(blobs)}]
+    (answer,) = resident.answer(Frame({**greeting, "do": "tasks", "asks": asks}, blobs)).words["answers"]
+    assert said in str(answer["words"]) and "error" in answer["words"]
+    asks = [{"id": "2", "words": {**VISIT, "recipe": {"steps": 2}, "key": 1, "result": "it"}, "blobs": 0}]
+    (answer,) = resident.answer(Frame({**greeting, "do": "tasks", "asks": asks})).words["answers"]
+    assert answer["words"]["finite"] is True  # it is none the worse for it
 
 
 def test_limits_have_bounds():

@@ -2,12 +2,14 @@
 
 import pytest
 
+from paceline.algorithms.registry import ALGORITHMS
 from paceline.federation.folding import Folding, make_ask
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import make_local_run
 from paceline.runs.making import make_run
 from paceline.runs.replay import ALONE, replay
 from paceline.runs.settings import make_settings
+from tests.contract.test_resume_locally import WORDS
 from tests.federation.memory import MemoryGrid, MemoryNode
 from tests.worlds.test_replay import RUNS, SMALL
 
@@ -27,6 +29,19 @@ def test_a_run_on_a_federation_is_repeated_to_the_last_bit(name, tmp_path):
     found = replay(tmp_path / "run")
     assert found.equal and found.max_difference == 0.0 and found.acts_elsewhere == 0
     assert found.rounds == run.world.progress
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in RUNS])
+def test_every_other_algorithm_runs_on_a_federation_too(name, tmp_path):
+    settings = make_settings(name, WORDS)
+    run = make_local_run(
+        settings, workers=1, directory=tmp_path / "run", make_hosts=MemoryGrid(tmp_path, settings.clients).hosts()
+    )
+    drive([run], make_executor(ALONE))
+    assert run.failure is None, run.failure
+    found = replay(tmp_path / "run")
+    assert found.acts_elsewhere == found.weights_lost == 0
+    assert found.max_difference <= (1e-5 if name == "feddf" else 0.0)  # distillation has threads of its own
 
 
 def test_it_ends_as_the_simulation_does(tmp_path):

@@ -119,7 +119,7 @@ def test_without_the_package_noise_is_refused(monkeypatch):
 def test_the_local_world_refuses():
     from paceline.runs.local import make_local_run
 
-    with pytest.raises(SettingError, match=r"privacy\.clip is given, but devices of --world local"):
+    with pytest.raises(SettingError, match=r"privacy\.clip is given, but real devices"):
         make_local_run(make_settings("fedavg", ["privacy.clip=1"]), workers=1)
 
 

@@ -65,8 +65,8 @@ def test_the_ledger_has_real_seconds_and_real_bytes(tmp_path):
     ("words", "said"),
     [
         (["fleet.times=uniform"], "fleet settings describe simulated devices"),
-        (["hostile=random:0.4"], "honest"),
-        (["faults=lost:0.1"], "messages of --world local are real"),
+        (["hostile=random:0.4"], "are what they are"),
+        (["faults=lost:0.1"], "messages of real devices"),
         (["executor.dtype=float64"], "4 bytes a number"),
     ],
 )

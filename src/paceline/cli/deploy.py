@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from shutil import rmtree
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from paceline.cli.names import NamesAlgorithms, begun
 from paceline.cli.options import Absence, Checkpoint, Config, Json, Out, Quiet, Set, Trust, UntilOption
 from paceline.cli.performing import fresh, named
 from paceline.cli.serve import followed
-from paceline.errors import SettingError
+from paceline.errors import PacelineError, SettingError
 
 deploy_app = typer.Typer(
     help="Federations of real machines: make one, try one out, see how one stands.", no_args_is_help=True
@@ -47,7 +48,7 @@ def deploy_local(
 
     require_flower()
     from paceline.federation.config import Limits, RunConfig
-    from paceline.federation.trying import write_federation
+    from paceline.federation.trying import check, write_federation
     from paceline.ledger.directory import refuse_taken
 
     directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{algorithm}-federation")
@@ -67,6 +68,11 @@ def deploy_local(
     told = Console(stderr=True, quiet=quiet, highlight=False)
     place = directory.with_name(f"{directory.name}.federation")
     server, files = write_federation(place, run, nodes, Limits(seconds=seconds))
+    try:
+        check(server)
+    except PacelineError:
+        rmtree(place)
+        raise
     told.print(f"configuration, state and logs: {place}", soft_wrap=True, markup=False)
     _try(place, server, files, directory, told, json=json)
 

@@ -13,6 +13,6 @@ def join(config: Annotated[Path, typer.Argument(help="The node's file, node.toml
     from paceline.federation.joining import join as be_node
 
     try:
-        be_node(config)
+        be_node(config, lambda line: typer.echo(line, err=True))
     except KeyboardInterrupt:
         typer.echo("the node has left; what it holds stays in its state directory", err=True)

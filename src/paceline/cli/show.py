@@ -96,6 +96,8 @@ def print_replay(found: Replayed, *, as_json: bool) -> None:
     )
     if found.equal:
         console.print("equal: all final weights to the last bit, and every act began at the same instant")
+        if found.weights_lost:
+            console.print(f"{found.weights_lost} models were not kept: who held them was gone at the end")
     else:
         console.print(
             f"not equal: weights differ by up to {found.max_difference:.3g},"

@@ -12,8 +12,9 @@ import time
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from paceline.errors import WireError
 from paceline.federation.records import from_records, to_records
-from paceline.worlds.local.frames import MOST_BYTES, Frame, read, write
+from paceline.worlds.local.frames import Frame, read, write
 
 PATIENCE, AGAIN = 90.0, 0.1
 """Seconds for which a worker that is not there is waited for, and after which it is tried again."""
@@ -25,8 +26,11 @@ app = ClientApp()
 def pass_on(message: Message, context: Context) -> Message:
     """Ask the worker, and reply what it says."""
     arrived = time.time()
-    frame = from_records(message.content, MOST_BYTES)
-    reply = ask(str(context.node_config["socket"]), frame)
+    try:
+        frame = from_records(message.content, int(context.node_config["bytes"]))
+        reply = ask(str(context.node_config["socket"]), frame)
+    except WireError as problem:
+        reply = Frame({"error": f"the node refuses this: {problem}"})
     words = {**reply.words, "times": {**reply.words.get("times", {}), "arrived": arrived, "left": time.time()}}
     return Message(to_records(words, reply.blobs), reply_to=message)
 

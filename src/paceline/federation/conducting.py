@@ -23,6 +23,7 @@ from paceline.ledger.lock import Holder, started
 from paceline.reading import parse_object, read_text
 from paceline.runs.experiment import Experiment, make_experiment
 from paceline.runs.keeper import Keeping
+from paceline.runs.local import check_real
 from paceline.runs.performing import Hosting, Resumption, perform, read_resumption
 from paceline.runs.stopping import Stopped
 from paceline.runs.until import Until
@@ -96,6 +97,7 @@ def make(config: ServerConfig) -> Experiment:
         keep_models=True,
         keeping=Keeping.parse(said.checkpoint or None),
     )
+    check_real(made.settings[0], config.federation.nodes)
     if made.settings[0].clients != config.federation.nodes:
         raise SettingError(
             f"clients is {made.settings[0].clients}, but [federation] nodes is {config.federation.nodes}; every node"

@@ -9,7 +9,7 @@ import hashlib
 import os
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from paceline.errors import SettingError, nearest
 from paceline.reading import read_text
 
 C = TypeVar("C")
+LAST_PORT = 65_535
 LONGEST_SOCKET = 100
 """Bytes of the name of a socket: systems allow little more."""
 SECURITY = "authority, certificate and key, or insecure = true on a network that nobody else can reach"
@@ -118,6 +119,8 @@ class NodeConfig:
     key: str = ""
     """The node's private key."""
     insecure: bool = False
+    bytes: int = bounded(1_000_000_000, least=1)
+    """The largest message that is read."""
     trust: bool = False
     """Whether settings that come from the server may name code that is installed here."""
 
@@ -156,6 +159,7 @@ def read_server(path: Path) -> ServerConfig:
         tree["superlink"]["keys"] = [str(_beside(path, str(key))) for key in keys]
     found = apply(ServerConfig(), tree, f"{path.name}: ")
     link = found.superlink
+    split(link.address)
     if not link.insecure and not (link.authority and link.certificate and link.key):
         raise SettingError(f"{path} says nothing of TLS in [superlink]; give {SECURITY}")
     return found
@@ -167,9 +171,27 @@ def read_node(path: Path) -> NodeConfig:
     _resolve(tree.setdefault("node", {}), ("state", "authority", "key"), path)
     tree["node"].setdefault("state", str(_beside(path, "state")))
     found = apply(_NodeFile(), tree, f"{path.name}: ").node
+    split(found.superlink)
     if not found.insecure and not (found.authority and found.key):
         raise SettingError(f"{path} names no authority and key in [node]; give both, or insecure = true")
     return found
+
+
+def split(address: str) -> tuple[str, str]:
+    """Host and port."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
+        raise SettingError(
+            f"{address!r} is no address; wanted host:port, such as 127.0.0.1:18000, with a port of 1 to {LAST_PORT}"
+        )
+    return host, port
+
+
+def require_files(path: Path, names: Sequence[str]) -> None:
+    """Refuse to begin with a file that names others which are not there, or may not be read."""
+    for name in filter(None, names):
+        if not os.access(name, os.R_OK) or Path(name).is_dir():
+            raise SettingError(f"{path} names {name}, which cannot be read as a file; put it there, or name another")
 
 
 def toml(groups: Mapping[str, Mapping[str, Any]]) -> str:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from paceline.errors import PacelineError, SettingError
-from paceline.federation.config import NodeConfig, ServerConfig, toml
+from paceline.federation.config import NodeConfig, ServerConfig, split, toml
 from paceline.federation.processes import environment
 
 PACKAGE = "paceline_federation"
@@ -63,7 +63,7 @@ def superexec_command(config: ServerConfig) -> list[str]:
 def supernode_command(config: NodeConfig) -> list[str]:
     """A node's link to the SuperLink."""
     command = [program("flower-supernode"), "--superlink", config.superlink, "--port", str(config.port)]
-    command += ["--node-config", f"socket={json.dumps(str(config.socket))}"]
+    command += ["--node-config", f"socket={json.dumps(str(config.socket))} bytes={config.bytes}"]
     if not config.insecure:
         command += ["--auth-supernode-private-key", config.key]
     return command + _trusted(config.insecure, config.authority)
@@ -80,14 +80,6 @@ def _secret(config: ServerConfig) -> Path:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             file.write(secrets.token_bytes(32))
     return path
-
-
-def split(address: str) -> tuple[str, str]:
-    """Split an address into its host and its port."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit():
-        raise SettingError(f"{address!r} is no address; wanted host:port, such as 127.0.0.1:18000")
-    return host, port
 
 
 def local(address: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from paceline.federation.config import NodeConfig, read_node
+from paceline.federation.config import NodeConfig, read_node, require_files
 from paceline.federation.flower import home, require_flower, supernode_command
 from paceline.federation.processes import Child, Children, environment
 from paceline.runs.stopping import Stopping
@@ -15,18 +16,20 @@ GLANCE = 0.2
 """Seconds between two looks at whether all still runs."""
 
 
-def join(file: Path) -> None:
-    """Be a node until somebody asks for the end."""
+def join(file: Path, say: Callable[[str], None]) -> None:
+    """Be a node until somebody asks for the end; what goes wrong meanwhile is said."""
     require_flower()
     config = read_node(file)
+    require_files(file, [config.authority, config.key])
     config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     children = Children()
     with Stopping(patience=0):
         try:
             for child in node_children(config, file):
                 children.add(child)
+            say(f"client {config.client} goes to {config.superlink}; its logs are in {config.directory / 'logs'}")
             while True:
-                children.tend()
+                children.tend(say)
                 time.sleep(GLANCE)
         finally:
             children.stop()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 FIRST, LONGEST, STEADY = 0.5, 20.0, 60.0
@@ -17,6 +18,8 @@ FIRST, LONGEST, STEADY = 0.5, 20.0, 60.0
 GENTLE = 8.0
 """Seconds in which a process that was asked to end may do so."""
 _PR_SET_PDEATHSIG = 1
+COMPLAINT = re.compile(r"error|fail|refused|\[code: \d+\]", re.IGNORECASE)
+"""What a line of a log has in it that says what is wrong."""
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -72,14 +75,16 @@ class Child:
         self.starts += 1
         self._begun, self._due = time.monotonic(), None
 
-    def tend(self) -> None:
-        """Start it again if it has ended, later each time."""
-        if self._process is None or self._process.poll() is None:
+    def tend(self, say: Callable[[str], None] = lambda line: None) -> None:
+        """Start it again if it has ended, later each time, and say so."""
+        if self._process is None or (status := self._process.poll()) is None:
             return
         now = time.monotonic()
         if self._due is None:
             self._pause = FIRST if now - self._begun > STEADY else min(2 * self._pause, LONGEST)
             self._due = now + self._pause
+            why = f": {found}" if (found := self._complaint()) else ""
+            say(f"{self.name} has ended (status {status}){why}; again in {self._pause:g} s, see {self._log}")
         elif now >= self._due:
             end_group(self._process.pid, signal.SIGKILL)  # whatever it had started
             self.start()
@@ -93,6 +98,11 @@ class Child:
             self._process.wait(GENTLE)
         end_group(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    def _complaint(self) -> str:
+        """The last line of its log that says what is wrong, if any does."""
+        found = [line.strip() for line in self.last_words(40).splitlines() if COMPLAINT.search(line)]
+        return found[-1][:300] if found else ""
 
     def last_words(self, lines: int = 15) -> str:
         """Return the last lines of the process's log."""
@@ -114,10 +124,10 @@ class Children:
         child.start()
         return child
 
-    def tend(self) -> None:
-        """Start again whoever has ended."""
+    def tend(self, say: Callable[[str], None] = lambda line: None) -> None:
+        """Start again whoever has ended, and say so."""
         for child in self.all:
-            child.tend()
+            child.tend(say)
 
     def stop(self) -> None:
         """End all processes, the last one first."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from paceline.errors import DataError, SettingError
 from paceline.federation import flower
 from paceline.federation.conducting import log_of, make, unfinished
-from paceline.federation.config import ServerConfig, read_server
+from paceline.federation.config import ServerConfig, read_server, require_files, split
 from paceline.federation.following import Follower
 from paceline.federation.processes import Child, Children, environment
 from paceline.ledger.lock import Holder
@@ -46,6 +46,8 @@ class Server:
 
     def check(self) -> Experiment:
         """What will be run; whatever is wrong with it is said before anything starts."""
+        link = self.config.superlink
+        require_files(self.file, [link.authority, link.certificate, link.key, *link.keys, self.config.run.file])
         self.config.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         resumption = unfinished(self.config)
         return make(self.config) if resumption is None else resumption.experiment
@@ -65,9 +67,11 @@ class Server:
     def start(self) -> None:
         """Have the SuperLink listen, and somebody who starts the server application."""
         config = self.config
+        self._wait_for_port()
+        for old in config.state.glob("server-*.json"):  # of a server that was killed, and nobody else's
+            end(_holder(old))
         for old in [*config.state.glob("server-*.json"), *config.state.glob("outcome-*.json")]:
             old.unlink()
-        self._wait_for_port()
         flower.write_application(config)
         flower.write_connection(config)
         surroundings, logs = environment(flower.home(config.state)), config.state / "logs"
@@ -98,7 +102,7 @@ class Server:
         raise flower.FlowerError(f"the SuperLink did not start; the end of its log:\n{link.last_words()}")
 
     def _is_listened_on(self) -> bool:
-        host, port = flower.split(flower.local(self.config.superlink.address))
+        host, port = split(flower.local(self.config.superlink.address))
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1.0):
             return True
         return False
@@ -128,7 +132,7 @@ class Server:
         """How an attempt ended: done, failed, interrupted or dead."""
         state, begun = self.config.state, time.monotonic()
         while True:
-            self.children.tend()
+            self.children.tend(self._say)
             tend()
             self._follower.look()
             if (ended := _words(state / f"outcome-{attempt}.json")) is not None:
@@ -143,11 +147,16 @@ class Server:
 
     def _part(self, attempt: str) -> None:
         """Have the server application end by itself, if it does so soon."""
-        holder = _holder(self.config.state / f"server-{attempt}.json")
+        end(_holder(self.config.state / f"server-{attempt}.json"))
+
+
+def end(holder: Holder | None) -> None:
+    """Have a server application end, and wait until it has; one that does not is ended."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
         if holder is None or not holder.runs:
             return
         with contextlib.suppress(ProcessLookupError):
-            os.kill(holder.pid, signal.SIGTERM)
+            os.kill(holder.pid, number)
         until = time.monotonic() + PARTING
         while holder.runs and time.monotonic() < until:
             time.sleep(GLANCE)

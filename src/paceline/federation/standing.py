@@ -13,8 +13,8 @@ from typing import Any
 from paceline.api.watched import describe
 from paceline.errors import SettingError
 from paceline.federation.conducting import TRIPS
-from paceline.federation.config import ServerConfig, read_server
-from paceline.federation.flower import local, split
+from paceline.federation.config import ServerConfig, read_server, split
+from paceline.federation.flower import local
 from paceline.ledger.directory import EXPERIMENT
 from paceline.ledger.lock import read_holder
 from paceline.reading import parse_object, read_text

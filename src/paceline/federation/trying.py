@@ -46,6 +46,11 @@ def write_federation(
     return server, files
 
 
+def check(server: Path) -> None:
+    """Whatever is wrong with what is to be run is said before anything starts."""
+    Server(server, lambda line: None).check()
+
+
 def free_ports(count: int) -> list[int]:
     """Ports on which nobody listens just now."""
     found = []
@@ -66,7 +71,6 @@ def free_ports(count: int) -> list[int]:
 def try_out(server: Path, nodes: list[Path], say: Callable[[str], None]) -> None:
     """Start all of it, follow the run, and end all of it."""
     served, joined = Server(server, say), Children()
-    served.check()
     try:
         for file in nodes:
             joined.add(node_process(file))

@@ -18,7 +18,18 @@ from torch import Tensor
 
 from paceline.errors import Diverged
 from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Reading, Rows, Sum
-from paceline.learn.job import Counting, EvalJob, Probed, Score, Spread, Submitting, Trained, Trainer, TrainJob
+from paceline.learn.job import (
+    Counting,
+    EvalJob,
+    Probed,
+    Score,
+    Spread,
+    Submitting,
+    Trained,
+    Trainer,
+    TrainJob,
+    mean_score,
+)
 from paceline.learn.memory import Budget
 from paceline.learn.pending import Pending, agreement, visit_of
 from paceline.learn.sums import weighted
@@ -193,7 +204,7 @@ class Executor:
             for (number, _), score in zip(entries, found, strict=True):
                 scores[number].append(score)
         for number, measure in enumerate(measures):
-            measure.settle(_mean_score(scores[number]))
+            measure.settle(mean_score(scores[number]))
 
 
 def _algebra(model: Model, trainer: Trainer) -> Tensor:
@@ -254,13 +265,3 @@ def _diverged(group: list[Model], values: list[Tensor]) -> dict[object, Diverged
                 "hint: lower local.lr, or set local.clip (10 is a common choice)"
             )
     return found
-
-
-def _mean_score(scores: list[Score]) -> Score:
-    """The unweighted mean over models; one model's score is itself."""
-    count = len(scores)
-    return Score(
-        sum(s.accuracy for s in scores) / count,
-        sum(s.loss for s in scores) / count,
-        sum(s.samples for s in scores),
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -135,6 +135,16 @@ class Score:
     accuracy: float
     loss: float
     samples: int
+
+
+def mean_score(scores: Sequence[Score]) -> Score:
+    """The unweighted mean over models; one model's score is itself."""
+    count = len(scores)
+    return Score(
+        sum(s.accuracy for s in scores) / count,
+        sum(s.loss for s in scores) / count,
+        sum(s.samples for s in scores),
+    )
 
 
 class Trainer(Protocol):

@@ -55,7 +55,7 @@ def make_local_run(
 
     With ``observations`` the run can be gone on with, should it be cut off, or is gone on with.
     """
-    _check(settings, workers)
+    check_real(settings, workers)
     settings, traits, problem = prepared(settings)
     clock = WallClock()
     loop = make_loop(clock)
@@ -158,20 +158,20 @@ def _noted(journal: Journal, presence: WallPresence) -> Callable[[int, bool], No
     return change
 
 
-def _check(settings: Settings, workers: int) -> None:
-    """Refuse what real processes cannot be told."""
+def check_real(settings: Settings, workers: int) -> None:
+    """Refuse what real processes and machines cannot be told."""
     if workers < 1:
         raise SettingError(f"--workers is {workers}; it must be 1 or more")
     if settings.fleet != FleetSettings():
         raise SettingError(
-            "fleet settings describe simulated devices, but with --world local devices are processes that take the"
-            " time they take; leave fleet.* out"
+            "fleet settings describe simulated devices, but with --world local and in a federation they are real, and"
+            " take the time they take; leave fleet.* out"
         )
     if settings.hostile != "none":
-        raise SettingError(f"hostile is {settings.hostile!r}, but devices of --world local are honest; leave it out")
+        raise SettingError(f"hostile is {settings.hostile!r}, but real devices are what they are; leave it out")
     if settings.privacy.clip is not None:
-        raise SettingError("privacy.clip is given, but devices of --world local send what they trained; leave it out")
+        raise SettingError("privacy.clip is given, but real devices send what they trained; leave it out")
     if settings.faults != "none":
-        raise SettingError(f"faults is {settings.faults!r}, but messages of --world local are real; leave it out")
+        raise SettingError(f"faults is {settings.faults!r}, but messages of real devices are real; leave it out")
     if settings.executor.dtype != "float32":
-        raise SettingError("models travel in 4 bytes a number with --world local; use executor.dtype=float32")
+        raise SettingError("models of real devices travel in 4 bytes a number; use executor.dtype=float32")

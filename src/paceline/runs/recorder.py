@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.config import to_tree
-from paceline.learn.graph import Measure
+from paceline.learn.graph import Promise
 from paceline.learn.job import Score
 from paceline.ledger import Ledger
 from paceline.ledger.directory import RunDirectory
@@ -46,7 +46,7 @@ class Recorder:
         self._directory = directory
         self._on_row = on_row
         self._writer: RunDirectory | None = None
-        self._waiting: list[tuple[Row, dict[str, Measure]]] = []
+        self._waiting: list[tuple[Row, Mapping[str, Promise[Score]]]] = []
         self._scores: list[Score] = []
         """The latest, as many as the target is judged by."""
         self._begun = time.perf_counter()
@@ -94,7 +94,7 @@ class Recorder:
             **({} if math.isnan(ledger.joules) else {"joules": ledger.joules}),
         }
 
-    def promise(self, row: Row, measures: dict[str, Measure]) -> None:
+    def promise(self, row: Row, measures: Mapping[str, Promise[Score]]) -> None:
         """A row that is complete when these are known; rows are written in order."""
         self._waiting.append((row, measures))
 

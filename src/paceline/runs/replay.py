@@ -29,7 +29,7 @@ class Replayed:
 
     algorithm: str
     equal: bool
-    """Whether all final weights are equal to the last bit, and all acts began when they did."""
+    """Whether all final weights that were kept are equal to the last bit, and all acts began when they did."""
     max_difference: float
     """The largest difference between two weights."""
     simulated_seconds: float
@@ -37,6 +37,8 @@ class Replayed:
     rounds: int
     acts_elsewhere: int
     """Acts that began at another time than they did then."""
+    weights_lost: int
+    """Models that were not kept, because the clients that held them were gone when the run ended."""
 
     def plain(self) -> dict[str, Any]:
         """Return all fields as plain values, for JSON."""
@@ -68,6 +70,7 @@ def replay(directory: Path, *, trust: bool = False) -> Replayed:
         recorded_seconds=float(seconds),
         rounds=run.world.progress,
         acts_elsewhere=len(hands.strays),
+        weights_lost=len(now.keys() - then.keys()),
     )
 
 
@@ -80,7 +83,7 @@ def _kept(directory: Path, name: str) -> dict[str, Any]:
 
 
 def _difference(then: dict[str, Tensor], now: dict[str, Tensor]) -> float:
-    if then.keys() != now.keys():
+    if not then or not then.keys() <= now.keys():
         return float("inf")
     pairs = [(then[name], now[name].cpu()) for name in then]
     if all(torch.equal(one, other) for one, other in pairs):

@@ -12,8 +12,9 @@ from torch import Tensor
 from paceline.algorithms.base import Progress, Traits
 from paceline.algorithms.world import World
 from paceline.clock import VirtualLoop
-from paceline.errors import Deserted, Fruitless, PacelineError, SiteError
-from paceline.learn.graph import Measure, Model
+from paceline.errors import Deserted, Fruitless, PacelineError, SiteError, WireError
+from paceline.learn.graph import Model, Promise
+from paceline.learn.job import Score
 from paceline.learn.placeholders import PLACEHOLDER
 from paceline.ledger import Ledger
 from paceline.ledger.directory import write_partition
@@ -43,6 +44,10 @@ class RunningWorld(World, Protocol):
 
     def bring(self, models: Sequence[Model]) -> None:
         """Make the values of these models known to whoever observes the run."""
+        ...
+
+    def score(self, models: Sequence[Model]) -> Promise[Score] | None:
+        """Have every client score its own model; None where whoever observes the run does that."""
         ...
 
     def close(self) -> None:
@@ -151,6 +156,14 @@ class Run:
         over = self.until.time is not None and self.world.now() >= self.until.time > when
         if self._progress is not None and (over or round != self.world.progress):
             await self._evaluate(self._progress)
+        self._fetch_scored()
+
+    def _fetch_scored(self) -> None:
+        """Have what was scored last, to be kept with the run; what clients that are gone for good hold is lost."""
+        try:
+            self.world.bring(self.scored)
+        except (SiteError, WireError) as problem:
+            self.world.log.tell(Event(text=f"not all final weights are kept: {problem}"))
 
     async def _time_over(self, when: float) -> None:
         """Until the end of this instant, so that what happens at it counts."""
@@ -211,16 +224,20 @@ class Run:
         epsilon = None if spending is None else spending.epsilon(self.world.progress)
         return {} if epsilon is None else {"epsilon": epsilon}
 
-    async def _measures(self, progress: Progress) -> dict[str, Measure]:
+    async def _measures(self, progress: Progress) -> dict[str, Promise[Score]]:
         """The scores of a row, promised."""
         scored = self._to_score(progress.model)
         self.recorder.personal = not isinstance(scored, Model)
-        self.world.bring([scored] if isinstance(scored, Model) else scored)
+        own = None
+        if not isinstance(scored, Model) and len(scored) == self.settings.clients:
+            own = self.world.score(scored)
+        if own is None:
+            self.world.bring([scored] if isinstance(scored, Model) else scored)
         for model in progress.others.values():
             self.world.bring([model] if isinstance(model, Model) else model)
         if self.keeps_model:
             self.scored = [scored] if isinstance(scored, Model) else scored
-        measures = {"": self.problem.measure(scored)}
+        measures: dict[str, Promise[Score]] = {"": self.problem.measure(scored) if own is None else own}
         measures |= {f"_{name}": self.problem.measure_others(model) for name, model in progress.others.items()}
         for measure in measures.values():
             self.learner.expect(measure)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from paceline.algorithms.world import Failing, Presence
 from paceline.clock import VirtualLoop
 from paceline.learn.graph import Model, Promise
+from paceline.learn.job import Score
 from paceline.learn.recipe import LocalSGD
 from paceline.worlds.learner import Act
 
@@ -95,6 +96,10 @@ class Machines(Protocol):
 
     def bring(self, models: Sequence[Model]) -> None:
         """Make the values of these models known to whoever observes the run; that is not part of the run."""
+        ...
+
+    def score(self, models: Sequence[Model]) -> Promise[Score] | None:
+        """Have clients score their own models on their own test rows; None: whoever observes the run does that."""
         ...
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from paceline.errors import Deserted, Dropped
 from paceline.learn.graph import Model, Promise
+from paceline.learn.job import Score
 from paceline.learn.recipe import LocalSGD, one_step
 from paceline.ledger import NO_SITE, Ledger
 from paceline.ledger.events import Chronicle, Event
@@ -219,6 +220,10 @@ class Stage:
     def bring(self, models: Sequence[Model]) -> None:
         """Let whoever observes the run see these."""
         self.machines.bring(models)
+
+    def score(self, models: Sequence[Model]) -> Promise[Score] | None:
+        """Have every client score its own model, where clients can."""
+        return self.machines.score(models)
 
     def close(self) -> None:
         """End what was started, since the run is over."""

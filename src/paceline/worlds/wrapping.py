@@ -8,6 +8,7 @@ from typing import Any
 from paceline.algorithms.world import Failing, Presence
 from paceline.clock import VirtualLoop
 from paceline.learn.graph import Model, Promise
+from paceline.learn.job import Score
 from paceline.worlds.machines import Machines, Task
 
 
@@ -71,6 +72,10 @@ class WrappedMachines:
     def bring(self, models: Sequence[Model]) -> None:
         """Whoever observes a run may see everything."""
         self._machines.bring(models)
+
+    def score(self, models: Sequence[Model]) -> Promise[Score] | None:
+        """Every client scores its own."""
+        return self._machines.score(models)
 
     def close(self) -> None:
         """End what was started."""

@@ -91,7 +91,7 @@ present. The unit tries again every $RETRY s without end; that is no fault.
     journalctl -fu paceline-server        # progress; who was rejected, and why
     journalctl -fu paceline-node          # on a node; more in state/logs there
 
-- Nodes that are away for long, and answers that were rejected: both are counted by the node's name.
+- Nodes that are away for long, and answers that were refused: the log names the client, and `summary.json` counts.
 - `[code: 2004]` in a node's log, for more than a minute: its key is not in `server.toml`. A 401: its clock is more
   than 5 s ahead of the server's, or 5 minutes behind (signatures carry the time: run NTP everywhere).
 - `certificate verify failed`: the node's `ca.pem` is not this one, or `superlink` in `node.toml` is a name that the

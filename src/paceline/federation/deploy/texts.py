@@ -69,6 +69,7 @@ out = "runs/first"
 seconds = 600.0            # after which a task is lost
 bytes = 1_000_000_000      # of the largest answer that is read
 norm = 0.0                 # bound on how far an update may lie from where the node started; 0 is none
+grace = 300.0              # seconds after which a node that is away has left for good
 """
 
 

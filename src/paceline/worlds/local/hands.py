@@ -15,8 +15,9 @@ from paceline.learn.codecs import Codec, Masked
 from paceline.learn.codecs.base import payload_of
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
-from paceline.learn.graph import Model
+from paceline.learn.graph import Model, Promise, Reading
 from paceline.learn.hashing import signed
+from paceline.learn.job import Score
 from paceline.learn.recipe import one_step
 from paceline.worlds.learner import FOLLOWING, Learner
 from paceline.worlds.local.arrivals import Arrivals
@@ -29,6 +30,7 @@ from paceline.worlds.local.journal import Act
 from paceline.worlds.local.machines import Carried
 from paceline.worlds.local.observing import Observer
 from paceline.worlds.local.presence import WallPresence
+from paceline.worlds.local.scoring import Scorer
 from paceline.worlds.local.writing import DENSE, Writer
 from paceline.worlds.local.writing import read as read_model
 from paceline.worlds.machines import Task
@@ -57,7 +59,8 @@ class WorkerHands:
         self._checks = checks
         """What is believed of what devices send; None: everything, for they are ours."""
         self._writer = Writer(Executor(CohortTrainer("cpu", 1, 1)))
-        self.observer = Observer(self.holdings, hosts)
+        self.observer = Observer(self.holdings, hosts, presence.gone)
+        self.scorer = Scorer(self.holdings, self.observer, self._writer.value)
         self.on_lost: Callable[[int, Reason, str], None] = lambda client, reason, why: None
         """Told who dropped out and why, where that is known."""
 
@@ -224,6 +227,13 @@ class WorkerHands:
     def bring(self, models: Sequence[Model]) -> None:
         """Values for whoever observes the run: that is no traffic of the run."""
         self.observer.bring(models)
+
+    def score(self, models: Sequence[Model]) -> Promise[Score] | None:
+        """Clients score what is their own, at once; a promise, so that it is remembered with all that is learned."""
+        if not self.scorer.can(models):
+            return None
+        found = self.scorer.ask(models, lambda client, why: self.on_lost(client, "lost", why))
+        return Reading((), lambda values: found)
 
     def close(self) -> None:
         """End the hosts, since the run is over."""

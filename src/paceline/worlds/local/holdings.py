@@ -55,22 +55,22 @@ class Holdings:
         """The largest parts of a model that one device can compute by itself, and whose values are not here."""
         if model.value is not None:
             return []
-        if len(clients := self._clients(model)) == 1:
+        if len(clients := self.clients(model)) == 1:
             return [model]
         return [part for parent in model.parents for part in self.parts(parent)] if clients else []
 
     def client(self, part: Model) -> int:
         """The device that can compute a part."""
-        (client,) = self._clients(part)
+        (client,) = self.clients(part)
         return client
 
-    def _clients(self, model: Model) -> set[int]:
+    def clients(self, model: Model) -> set[int]:
         """The devices that hold what a model is made of."""
         if model.value is not None:
             return set()
         if model in self._homes:
             return {self._homes[model][0]}
-        return set().union(*(self._clients(parent) for parent in model.parents))
+        return set().union(*(self.clients(parent) for parent in model.parents))
 
 
 class Sent:

@@ -18,6 +18,7 @@ from paceline.algorithms.world import Failing
 from paceline.clock import VirtualLoop
 from paceline.errors import Dropped
 from paceline.learn.graph import Model, Promise
+from paceline.learn.job import Score
 from paceline.ledger import Ledger
 from paceline.worlds.diary import Diary
 from paceline.worlds.local.journal import Act, Entry, Journal, What
@@ -55,6 +56,10 @@ class Hands(Protocol):
 
     def bring(self, models: Sequence[Model]) -> None:
         """Have the values of these models, for whoever observes the run."""
+        ...
+
+    def score(self, models: Sequence[Model]) -> Promise[Score] | None:
+        """Every client scores its own, where it can."""
         ...
 
     def close(self) -> None:
@@ -167,6 +172,10 @@ class WallMachines:
     def bring(self, models: Sequence[Model]) -> None:
         """Have the values of these models, for whoever observes the run."""
         self._hands.bring(models)
+
+    def score(self, models: Sequence[Model]) -> Promise[Score] | None:
+        """Every client scores its own, where it can."""
+        return self._hands.score(models)
 
     def close(self) -> None:
         """End the hands and close the journal, since the run is over."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
-from paceline.errors import SiteError
+from paceline.errors import PacelineError, SiteError, WireError
 from paceline.learn.graph import Model
 from paceline.learn.placeholders import PLACEHOLDER
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.holdings import Holdings, Results, Sent
 from paceline.worlds.local.hosts import Hosts
+from paceline.worlds.local.together import together
 from paceline.worlds.local.writing import DENSE
 
 PATIENCE, AGAIN = 60.0, 0.2
@@ -32,26 +33,44 @@ class Question(NamedTuple):
 class Observer:
     """Asks devices for values, several at once where that makes no difference."""
 
-    def __init__(self, holdings: Holdings, hosts: Hosts) -> None:
+    def __init__(self, holdings: Holdings, hosts: Hosts, gone: Callable[[int], bool]) -> None:
         self.patience = PATIENCE
         """Seconds for which a device that does not answer is waited for."""
         self._holdings = holdings
         self._hosts = hosts
+        self._gone = gone
+        """Whether a device has been away for longer than anybody waits."""
         self._brought = count()
 
     def bring(self, models: Sequence[Model]) -> None:
         """Have the values of these models, as far as devices must be asked."""
         if self._go_apart(models):
             questions = [self._question(model) for model in models]
-            with ThreadPoolExecutor(len(models)) as pool:
-                replies = pool.map(lambda question: self._ask(question.words, question.blobs), questions)
-                for question, reply in zip(questions, replies, strict=True):
-                    self._settle(question, reply)
-            return
-        for model in models:
-            for part in self._holdings.parts(model):
-                question = self._question(part)
-                self._settle(question, self._ask(question.words, question.blobs))
+            replies = together([partial(self._try, question) for question in questions])
+            self._settle_all(zip(questions, replies, strict=True))
+        else:
+            parts = (part for model in models for part in self._holdings.parts(model))
+            self._settle_all((question, self._try(question)) for question in map(self._question, parts))
+
+    def _try(self, question: Question) -> Frame | SiteError:
+        """What a device answers, or that it does not."""
+        try:
+            return self.ask(question.words, question.blobs)
+        except SiteError as problem:
+            return problem
+
+    def _settle_all(self, asked: Iterable[tuple[Question, Frame | SiteError]]) -> None:
+        """Whoever does not answer keeps none of the others' values from coming."""
+        missing: PacelineError | None = None
+        for question, reply in asked:
+            try:
+                if isinstance(reply, SiteError):
+                    raise reply
+                self._settle(question, reply)
+            except (SiteError, WireError) as problem:
+                missing = missing or problem
+        if missing is not None:
+            raise missing
 
     def pass_over(self, models: Sequence[Model]) -> None:
         """What ``bring`` does, and what is then computed, but without values: they were seen before."""
@@ -63,9 +82,13 @@ class Observer:
 
     def look_again(self, models: Sequence[Model]) -> None:
         """Have the values after all."""
+        self.admit(models)
+        self.bring(models)
+
+    def admit(self, models: Sequence[Model]) -> None:
+        """Have pretended values no longer."""
         for model in models:
             _admit(model)
-        self.bring(models)
 
     def _go_apart(self, models: Sequence[Model]) -> bool:
         """Whether each is held as it is by another device: then it does not matter who is asked first."""
@@ -83,13 +106,16 @@ class Observer:
         return Question(part, results, {**words, "client": client}, sent.blobs)
 
     def _settle(self, question: Question, reply: Frame) -> None:
+        if len(reply.blobs) != 1:
+            raise WireError(f"client {question.words['client']} brought {len(reply.blobs)} models; wanted one")
+        value = DENSE.decode(question.part.space, reply.blobs[0])
         question.results.keep()
-        question.part.settle(DENSE.decode(question.part.space, reply.blobs[0]))
+        question.part.settle(value)
 
-    def _ask(self, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
+    def ask(self, words: dict[str, Any], blobs: Sequence[bytes]) -> Frame:
         """Ask a device and wait; one that is lost is asked again when it is back."""
         client, until = words["client"], time.monotonic() + self.patience
-        while time.monotonic() < until:
+        while time.monotonic() < until and not self._gone(client):
             if (reply := self._hosts.of(client).ask_now(words, blobs)) is not None:
                 if "error" in reply.words:
                     raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")

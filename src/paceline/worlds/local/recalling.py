@@ -16,7 +16,8 @@ from torch import Tensor
 from paceline.clock import VirtualLoop
 from paceline.errors import DataError
 from paceline.learn.codecs import Codec
-from paceline.learn.graph import Apply, Model
+from paceline.learn.graph import Apply, Model, Promise, Reading
+from paceline.learn.job import Score
 from paceline.learn.space import Space
 from paceline.worlds.local.arrivals import Arrivals
 from paceline.worlds.local.hands import WorkerHands, codec_of, context_of
@@ -91,6 +92,17 @@ class RecallingHands:
         else:
             self._hands.observer.look_again(models)
 
+    def score(self, models: Sequence[Model]) -> Promise[Score] | None:
+        """What clients said before they are not asked again."""
+        scorer = self._hands.scorer
+        if not scorer.can(models):
+            return None
+        if not self._was_seen():
+            self._hands.observer.admit(models)
+            return self._hands.score(models)
+        scorer.pass_over(models)
+        return Reading((), _unknown)
+
     def close(self) -> None:
         """End the hands, since the run is over."""
         self._hands.close()
@@ -129,3 +141,8 @@ class RecallingHands:
     def _value(self, space: Space, codec: Codec | None, begin: int, size: int, *context: Tensor) -> Tensor:
         data = self._arrivals.read(begin, size)
         return read(space, data, codec, context[0] if context else None)
+
+
+def _unknown(values: Sequence[Tensor]) -> Score:
+    """What a promise that is remembered is never asked for."""
+    raise DataError("what clients scored before the run was cut off is not in its memory; run it again")

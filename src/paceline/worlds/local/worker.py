@@ -10,6 +10,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from paceline.learn.codecs import codec_from
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.graph import Model
-from paceline.learn.job import Probed, Shards, Trained, TrainJob
+from paceline.learn.job import EvalJob, Probed, Shards, Trained, TrainJob
 from paceline.learn.recipe import LocalSGD, one_step
 from paceline.learn.space import Space
 from paceline.worlds.local.expressions import Words, rebuilt
@@ -82,12 +83,14 @@ class Worker:
         self._trainer = CohortTrainer("cpu", 1, 1)
         self._executor = Executor(self._trainer)
         self._writer = Writer(self._executor)
+        self._tests = _without_samples(problem)
         self._initial = [problem.initial_model(problem.seed, kind) for kind in range(len(problem.spaces))]
         self._acts: dict[str, Callable[[Device, Frame], tuple[Words, Sequence[bytes]]]] = {
             "receive": self._receive,
             "visit": self._visit,
             "send": self._send,
             "bring": self._bring,
+            "score": self._score,
         }
         self._devices = {
             client: Device(
@@ -169,6 +172,15 @@ class Worker:
         self._hold_results(device, frame, models, {})
         return {}, [data]
 
+    def _score(self, device: Device, frame: Frame) -> tuple[Words, Sequence[bytes]]:
+        """How good a model is on this client's own test rows."""
+        models, test = self._models(device, frame), self._tests.test
+        model, rows = models[frame.words["wanted"]], self._tests.personal_rows[frame.words["client"]]
+        assert test is not None
+        (score,) = self._trainer.evaluate([EvalJob(model.space, self._writer.value(model), *test, rows)])
+        self._hold_results(device, frame, models, {})
+        return asdict(score), ()
+
     # -- models -----------------------------------------------------------------------------------------------------
 
     def _models(self, device: Device, frame: Frame) -> list[Model]:
@@ -197,6 +209,11 @@ def _own(shards: Shards, client: int) -> Shards:
     rows = torch.from_numpy(shards.rows(client))
     x, y = shards.x[rows], shards.y[rows]
     return Shards(x, y, np.arange(len(y)), np.array([0, len(y)]))
+
+
+def _without_samples(problem: Problem) -> Problem:
+    """What says which test rows are whose; others' training samples are not held for that."""
+    return replace(problem, train_shards=replace(problem.shards(), x=problem.shards().x[:0]))
 
 
 def answered(worker: Worker, frame: Frame) -> Frame:

@@ -62,6 +62,8 @@ class Process:
         self._asked: dict[int, Answered] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        """Held while a frame is written: whoever observes a run asks from several threads."""
         self._stopping = False
         self.ready = threading.Event()
         self.process: Host | None = None
@@ -92,7 +94,8 @@ class Process:
             answered(None)
             return
         try:
-            write(connection, {**words, "task": number}, blobs)
+            with self._writing:
+                write(connection, {**words, "task": number}, blobs)
         except OSError:  # it is dying: the thread that reads will say so
             return
 

@@ -171,6 +171,9 @@ class SimulatedMachines:
     def bring(self, models: Sequence[Model]) -> None:
         """Whoever observes a simulation sees everything."""
 
+    def score(self, models: Sequence[Model]) -> None:
+        """And scores it, all clients' together."""
+
     def close(self) -> None:
         """Do nothing: no process was started."""
 
