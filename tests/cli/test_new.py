@@ -92,4 +92,4 @@ def test_an_empty_directory_and_another_name(paceline, tmp_path):
         'slow-and-steady = "slow_and_steady.algorithm:SlowAndSteady"'
         in (tmp_path / "Work/pyproject.toml").read_text()
     )
-    assert "{" not in (tmp_path / "Work/README.md").read_text()
+    assert "{" not in (tmp_path / "Work" / "README.md").read_text()

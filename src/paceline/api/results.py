@@ -79,7 +79,7 @@ class Result:
     ...     print(result.report(f"{folder}/page.html").name)
     page.html
     >>> result.figure("time-to-accuracy").axes[0].get_xlabel()
-    'virtual seconds'
+    'target accuracy'
     """
 
     def __init__(self, directories: Sequence[Path], scratch: Scratch | None = None, *, trust: bool = False) -> None:

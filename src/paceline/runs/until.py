@@ -20,8 +20,8 @@ class Until:
     """Stop as soon as any of these is reached; what is None is not asked.
 
     >>> until = Until.parse(["accuracy=0.9", "visits=200"])
-    >>> until.accuracy, until.learned, until.met_by_visits(199)
-    (0.9, True, False)
+    >>> until.accuracy, until.learned, until.met_by_visits(199), until.text
+    (0.9, True, False, ' until accuracy=0.9 or visits=200')
     >>> until.met_by([Score(accuracy=0.91, loss=0.3, samples=360)])
     True
     """
