@@ -87,7 +87,7 @@ def test_a_run_leaves_its_directory_and_says_where_its_report_is(paceline, tmp_p
     out = tmp_path / "here"
     assert {path.name for path in out.iterdir()} == {
         "settings.json", "metrics.jsonl", "spans", "summary.json", "report.html", "paceline.json",
-        "model.safetensors",
+        "model.safetensors", "partition.json",
     }  # fmt: skip
     rows, end = metrics(out), summary(out)
     assert column(rows, "round") == [1, 2, 3]
@@ -342,7 +342,7 @@ def test_accuracies_of_two_kinds_are_not_ranked(paceline, tmp_path):
     shown = paceline(*words, "--out", "mixed")
     assert "of dispfl the mean over clients" in shown.out and "of fedavg that of one model on all" in shown.out
     assert "personal=true" in shown.out and "They cannot be compared" in (tmp_path / "mixed/report.html").read_text()
-    assert "share of zeros over rounds" in (tmp_path / "mixed/report.html").read_text()
+    assert '"words":"share of zeros"' in (tmp_path / "mixed/report.html").read_text()
     assert summary(tmp_path / "mixed/dispfl-seed0")["personal"] and "zeros" in shown.out and "FLOP" in shown.out
     assert not summary(tmp_path / "mixed/fedavg-seed0")["personal"]
     alike = paceline(*words, "--set", "personal=true", "--out", "alike")
