@@ -79,6 +79,7 @@ def _begin(wandb: Any, out: Path, group: str, page: Page) -> Any:
         disable_code=True,
         save_code=False,
         disable_job_creation=True,
+        symlink=False,  # a directory with links in it is not resumed
         x_disable_stats=True,
         x_disable_meta=True,
         x_disable_machine_info=True,
@@ -94,6 +95,9 @@ def _begin(wandb: Any, out: Path, group: str, page: Page) -> Any:
         settings=settings,
     )
     run.define_metric("*", step_metric="time")
+    for found in Path(run.dir).parent.rglob("*"):
+        if found.is_symlink():  # to a log elsewhere
+            found.unlink()
     return run
 
 
