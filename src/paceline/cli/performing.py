@@ -91,6 +91,7 @@ def show(experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, js
     """Do it with progress, then print the table and write the page, also of what was interrupted."""
     from paceline.api.progress import LiveProgress
     from paceline.cli.show import print_failures, print_table, summaries_json
+    from paceline.ledger.directory import SETTINGS
     from paceline.runs.stopping import Stopped
 
     out = experiment.out
@@ -100,8 +101,13 @@ def show(experiment: Experiment, doing: Callable[[LiveProgress], Outcome], *, js
         with LiveProgress(quiet=quiet) as progress:
             outcome = doing(progress)
     except KeyboardInterrupt as stop:
-        typer.echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True)
-        _page(experiment, told)
+        if (out / SETTINGS).exists() or any(out.glob(f"*/{SETTINGS}")):
+            typer.echo(
+                f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True
+            )
+            _page(experiment, told)
+        else:
+            typer.echo("interrupted before anything was written", err=True)
         raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
     directories = [run.directory for run in outcome.runs if run.directory is not None]
     if outcome.kept.checkpoints:
