@@ -154,6 +154,16 @@ def test_a_run_that_is_asked_to_end_keeps_all(zygotes, tmp_path, by):
     assert kept_files(directory / "out") == kept_files(tmp_path / "whole" / "out")
 
 
+def test_who_is_interrupted_before_anything_is_written_leaves_nothing(paceline, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("paceline.runs.performing.make_ready", interrupted)
+    done = paceline("run", "fedavg", *COMMON, "--out", "out", "--quiet")
+    assert (done.status, done.out, done.err) == (130, "", "interrupted before anything was written\n")
+    assert not (tmp_path / "out").exists()
+
+
 def test_two_at_once_do_not_mix(zygotes, tmp_path):
     """Of two commands with the same --out one runs, and the other is refused; so is a resumption meanwhile."""
     command = ["run", "fedavg", *COMMON, "--set", "rounds=60", "--out", "out", "--quiet"]

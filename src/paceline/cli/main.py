@@ -302,6 +302,8 @@ def main(arguments: list[str] | None = None) -> Any:
     except OSError as problem:
         Console(stderr=True, highlight=False, markup=False).print(f"error: {problem}", soft_wrap=True)
         sys.exit(1)
+    except KeyboardInterrupt:  # before a command has begun: those that run say more
+        sys.exit(130)
 
 
 def _escaped(problem: PacelineError) -> str:

@@ -119,18 +119,23 @@ def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) ->
             experiment, work = prepare()
             outcome = work(progress)
     except KeyboardInterrupt as stop:
-        if experiment is None:
+        if experiment is None or experiment.out is None:
             raise
         _tell_interrupted(experiment, told, stop)
     _show_ended(experiment, outcome, told, json=json)
 
 
 def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInterrupt) -> NoReturn:
+    from paceline.ledger.directory import SETTINGS
     from paceline.runs.stopping import Stopped
 
     out = experiment.out
-    typer.echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True)
-    _page(experiment, told)
+    assert out is not None
+    if (out / SETTINGS).exists() or any(out.glob(f"*/{SETTINGS}")):
+        typer.echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True)
+        _page(experiment, told)
+    else:
+        typer.echo("interrupted before anything was written", err=True)
     raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from types import FrameType
 from typing import Any
 
 PATIENCE = 5.0
 """Seconds for which what is being computed may go on after somebody has asked for the end."""
+
+SHOW_CURSOR = b"\x1b[?25h"
+"""For terminals, in which progress hides it."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -52,7 +57,9 @@ class Stopping:
             raise Stopped(self.requested)
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
-        if self.requested is not None or not self._patience:
+        if self.requested is not None:
+            _end_at_once(number)
+        if not self._patience:
             raise Stopped(number)
         self.requested = signal.Signals(number)
         signal.setitimer(signal.ITIMER_REAL, self._patience)
@@ -60,3 +67,10 @@ class Stopping:
     def _over(self, _number: int, _frame: FrameType | None) -> None:
         if self.requested is not None:
             raise Stopped(self.requested)
+
+
+def _end_at_once(number: int) -> None:
+    """Without closing anything: what is on disk is whole at any moment, and can be gone on with."""
+    if sys.stderr.isatty():
+        os.write(sys.stderr.fileno(), SHOW_CURSOR)
+    os._exit(128 + number)

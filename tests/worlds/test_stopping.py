@@ -1,0 +1,53 @@
+"""Signals that ask a process to end: the first lets it finish, the second does not."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from paceline.runs.stopping import Stopped, Stopping
+
+ASKED = """
+import os, signal, sys, time
+from paceline.runs.stopping import Stopping
+
+asked = [getattr(signal, name) for name in sys.argv[1:]]
+with Stopping() as stopping:
+    try:
+        for number in asked:
+            os.kill(os.getpid(), number)
+        print("goes on", flush=True)
+        stopping.check()
+    finally:
+        print("closes", flush=True)
+"""
+
+
+def ended(*names):
+    """How a process ends that is asked to in these ways, and what it said until then."""
+    done = subprocess.run([sys.executable, "-c", ASKED, *names], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_second_signal_ends_the_process_at_once(name, status):
+    assert ended("SIGTERM", name) == (status, "")
+    assert ended(name)[1] == "goes on\ncloses\n"
+
+
+def ask_and_wait():
+    signal.raise_signal(signal.SIGTERM)
+    signal.pause()
+
+
+def test_patience_ends():
+    with pytest.raises(Stopped) as stop, Stopping(patience=0.05):
+        ask_and_wait()
+    assert stop.value.status == 143
+
+
+def test_who_has_no_patience_stops_at_once_but_in_order():
+    with pytest.raises(Stopped) as stop, Stopping(patience=0):
+        signal.raise_signal(signal.SIGINT)
+    assert stop.value.status == 130
