@@ -215,9 +215,7 @@ def until(true):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux shows them")
 def test_a_server_application_ends_when_who_started_it_is_killed(tmp_path):
-    words = (
-        "import os, time; from paceline.federation.serverapp import end_with_parent; end_with_parent(os.getppid())"
-    )
+    words = "import os, time; from paceline.federation import serverapp; serverapp.end_with(os.getppid())"
     (tmp_path / "app.py").write_text(f"{words}; print(os.getpid(), flush=True); time.sleep(600)")
     start = f'import subprocess, sys; subprocess.run([sys.executable, "{tmp_path / "app.py"}"])'
     with subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE) as parent:
