@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from flwr.app import Message, RecordDict
 from flwr.common.config import parse_config_args
+from flwr.supercore.task_identity import TaskIdentity
 
 from paceline.cli.main import main
 from paceline.errors import SettingError
@@ -171,7 +172,9 @@ def test_a_worker_that_dies_is_asked_again(tmp_path):
         clientapp.ask(str(tmp_path / "none"), Frame({}), patience=0.0)
 
 
-def test_a_message_that_is_too_large_or_none_is_refused_by_the_node(tmp_path):
+def test_a_message_that_is_too_large_or_none_is_refused_by_the_node(tmp_path, monkeypatch):
+    for name in ("run_id", "task_id", "node_id"):  # as Flower's processes have it
+        monkeypatch.setattr(TaskIdentity, name, 1)
     context = SimpleNamespace(node_config={"socket": str(tmp_path / "none"), "bytes": 100})
     for content, said in (
         (to_records({"do": "tasks"}, [bytes(200)]), "at most 100 are read"),
