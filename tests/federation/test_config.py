@@ -172,9 +172,8 @@ def test_a_worker_that_dies_is_asked_again(tmp_path):
         clientapp.ask(str(tmp_path / "none"), Frame({}), patience=0.0)
 
 
-def test_a_message_that_is_too_large_or_none_is_refused_by_the_node(tmp_path, monkeypatch):
-    for name in ("run_id", "task_id", "node_id"):  # as Flower's processes have it
-        monkeypatch.setattr(TaskIdentity, name, 1)
+def test_a_message_that_is_too_large_or_none_is_refused_by_the_node(tmp_path):
+    TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1  # as Flower's processes have it
     context = SimpleNamespace(node_config={"socket": str(tmp_path / "none"), "bytes": 100})
     for content, said in (
         (to_records({"do": "tasks"}, [bytes(200)]), "at most 100 are read"),
