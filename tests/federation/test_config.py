@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from flwr.app import Message, RecordDict
 from flwr.common.config import parse_config_args
+from flwr.supercore.task_identity import TaskIdentity
 
 from paceline.cli.main import main
 from paceline.errors import SettingError
@@ -172,6 +173,7 @@ def test_a_worker_that_dies_is_asked_again(tmp_path):
 
 
 def test_a_message_that_is_too_large_or_none_is_refused_by_the_node(tmp_path):
+    TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1  # as Flower's processes have it
     context = SimpleNamespace(node_config={"socket": str(tmp_path / "none"), "bytes": 100})
     for content, said in (
         (to_records({"do": "tasks"}, [bytes(200)]), "at most 100 are read"),
@@ -215,9 +217,7 @@ def until(true):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux shows them")
 def test_a_server_application_ends_when_who_started_it_is_killed(tmp_path):
-    words = (
-        "import os, time; from paceline.federation.serverapp import end_with_parent; end_with_parent(os.getppid())"
-    )
+    words = "import os, time; from paceline.federation import serverapp; serverapp.end_with(os.getppid())"
     (tmp_path / "app.py").write_text(f"{words}; print(os.getpid(), flush=True); time.sleep(600)")
     start = f'import subprocess, sys; subprocess.run([sys.executable, "{tmp_path / "app.py"}"])'
     with subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE) as parent:

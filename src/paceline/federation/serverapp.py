@@ -12,8 +12,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 app = ServerApp()
-GLANCE = 0.5
-"""Seconds between two looks at whether whoever started this is there."""
+GLANCE, PARTING = 0.5, 15.0
+"""Seconds between two looks at whether whoever started this is there, and in which it must then have ended."""
 
 
 @app.main()
@@ -21,18 +21,23 @@ def main(grid: Grid, context: Context) -> None:
     """Run it to its end, or go on with it."""
     from paceline.federation.conducting import conduct
 
-    end_with_parent(os.getppid())
-    conduct(grid, Path(str(context.run_config["server"])), str(context.run_config["attempt"]))
+    parent = os.getppid()
+    end_with(parent)
+    try:
+        conduct(grid, Path(str(context.run_config["server"])), str(context.run_config["attempt"]))
+    finally:
+        if os.getppid() != parent:  # all is written down, and Flower would look for its SuperLink for long
+            os._exit(1)
 
 
-def end_with_parent(parent: int) -> threading.Thread:
+def end_with(parent: int) -> None:
     """Be asked to end when whoever started this process is gone, however it went: nobody would end it otherwise."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(GLANCE)
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(PARTING)
+        os._exit(1)
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=watch, daemon=True).start()
