@@ -11,15 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.algorithms.apfl import APFL, Buffer, staleness_weight
+from paceline.algorithms.asynchrony import Asynchrony
 from paceline.algorithms.dga import DGA
 from paceline.algorithms.mifa import MIFA
 from paceline.algorithms.psfl import PSFL
 from paceline.algorithms.spfl import SPFL
 from paceline.errors import SettingError
+from paceline.learn.distillation import distil
 from paceline.learn.executor import Executor
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer
 from paceline.ledger import Ledger
+from paceline.runs.driver import drive, make_executor
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
+from paceline.runs.until import Until
 from paceline.system import AlwaysOn, Fleet, FreeServer
 from paceline.system.availability import Leave
 from paceline.system.server import ConstantServer
@@ -256,6 +262,86 @@ def test_apfl_divides_by_the_number_of_devices():
     step = -0.3 * (x - CENTRES.mean(axis=0))
     assert first == pytest.approx(x + step, abs=1e-12)
     assert second == pytest.approx(first + step, abs=1e-12)  # replied before they were aggregated: from x again
+
+
+def test_with_a_table_apfl_is_the_mean_of_all_devices_last_models():
+    """NI-E12, as the reference code; devices that have not uploaded yet count as having the first model."""
+    world = quadratic_world(CENTRES, times=[1.0, 10.0, 10.5, 11.0])
+    x = world.initial_model().value.numpy()
+    table, start, expected = np.stack([x] * 4), x, []
+    for _ in range(9):  # only device 0, which gets the model before its last upload: it replies before it aggregates
+        table[0] = start - 0.3 * (start - CENTRES[0])
+        start, latest = (expected[-1] if expected else x), table.mean(axis=0)
+        expected.append(latest)
+    got = values(world, APFL(rounds=9, local=LOCAL, table=True))
+    assert np.stack(got) == pytest.approx(np.stack(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_lone_uploads_are_distilled_with_the_last_models_of_all_if_there_is_a_table(table, monkeypatch):
+    """NI-E12: three devices that never meet; updates alone make every distillation that of one teacher, itself."""
+    seen = []
+
+    def watched(rule, space, start, given, x, key):
+        seen.append(len(given))
+        return distil(rule, space, start, given, x, key)
+
+    monkeypatch.setattr("paceline.algorithms.aggregate.distil", watched)
+    words = ["clients=3", "partition=iid", "public=0.1", "rounds=8", "local.epochs=1", "apfl.aggregation.rule=distil"]
+    words += ["apfl.aggregation.distillation.steps=5", f"apfl.table={str(table).lower()}"]
+    one = make_run(make_settings("apfl", words))
+    drive([one], make_executor(one.settings.executor))
+    assert one.failure is None, one.failure
+    assert seen == sorted(seen) and set(seen) == ({2, 3} if table else set())
+    aggregation, model = one.settings.algorithm.aggregation, one.world.initial_model()
+    (*_, (last,)) = spans(one.world, "flops", kinds=["work"])
+    assert last == aggregation.flops(one.world, model, 3 if table else 1)
+
+
+def test_weights_of_late_updates_are_refused_with_a_table():
+    with pytest.raises(SettingError, match=r"staleness is 'polynomial:0.5' with table=true.*wanted staleness=none"):
+        APFL(staleness="polynomial:0.5", table=True).check(10)
+
+
+@pytest.mark.parametrize(
+    ("uploads", "devices", "staleness", "holds"),
+    [(1001, 10, 1, True), (1000, 10, 1, False), (16_001, 10, 2, True), (15_999, 10, 2, False), (10**7, 10, 10, True)],
+)
+def test_theorem_7_needs_many_uploads_and_little_staleness(uploads, devices, staleness, holds):
+    """NI-E11: T > N^3 and staleness <= T^(1/4)/N^(3/4), by hand; a staleness of N needs N^7 uploads."""
+    found = Asynchrony(uploads=uploads, devices=devices, staleness=staleness)
+    assert found.holds is holds
+    assert ("theorem (NI-E11) hold for" if holds else "theorem (NI-E11) do not hold for") in found.event().text
+    assert found.event().figures["holds"] is holds
+
+
+def test_a_run_of_apfl_tells_whether_theorem_7_speaks_of_it():
+    """Ten equal devices in step: five aggregations of ten, each but the first from the model ten uploads before."""
+    world = paper_world(stragglers=False, server=10.0)
+    follow(world, APFL(rounds=5))
+    (told,) = world.chronicle.events
+    assert told.figures == {
+        "uploads": 50,
+        "devices": 10,
+        "staleness": 20,
+        "most_staleness": pytest.approx(50**0.25 / 10**0.75),
+        "holds": False,
+    }
+    assert "T = 50 <= 1,000 = N^3" in told.text and "staleness 20 > 0.473" in told.text
+
+
+def test_a_lone_device_is_never_stale():
+    world = paper_world(stragglers=False, devices=1, server=0.0)
+    follow(world, APFL(rounds=50), rounds=20)  # also where a target ends it
+    (told,) = world.chronicle.events
+    assert (told.figures["uploads"], told.figures["staleness"], told.figures["holds"]) == (20, 2, True)
+
+
+def test_the_remark_on_theorem_7_stands_in_the_log_of_a_run_that_its_time_ends():
+    one = make_run(make_settings("apfl", ["clients=4", "partition=iid"]), dry=True, until=Until(time=20.0))
+    drive([one], make_executor(one.settings.executor))
+    texts = [told.text for told in one.world.chronicle.events]
+    assert [text for text in texts if "NI-E11" in text] == texts[-1:]
 
 
 def test_mifa_adds_the_mean_of_all_memories():

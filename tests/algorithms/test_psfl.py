@@ -60,7 +60,7 @@ def test_the_model_rides_from_server_over_clients_to_server():
     assert sends == [(-1, 3, 0.0), (-1, 0, 0.0), (0, 2, 0.5), (2, -1, 2.5), (3, 1, 4.0), (1, -1, 5.0)]
 
 
-def quadratic_world(centres, availability=None, links=None):
+def quadratic_world(centres, availability=None, links=None, times=None):
     """Client n minimises half |x - centre_n|^2: one squared-loss sample with features 1 and target centre_n."""
     dimension = centres.shape[1]
     space = Space("linear", lambda: torch.nn.Linear(1, dimension, bias=False), (1,), torch.float64)
@@ -70,7 +70,7 @@ def quadratic_world(centres, availability=None, links=None):
     )
     fleet = Fleet(
         size=count,
-        compute=Table([1.0] * count),
+        compute=Table(times or [1.0] * count),
         links=links or FreeLinks(),
         availability=availability or AlwaysOn(),
         server=FreeServer(),

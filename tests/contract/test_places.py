@@ -55,6 +55,13 @@ def test_nobody_uses_what_it_was_not_sent(name, presence, absence, hours):
     assert run.world.ledger.visits or run.failure
 
 
+@pytest.mark.parametrize("presence", ["always", "dropout:0.3", "vanish:0.3,4"])
+def test_nor_does_a_server_that_keeps_everybodys_last_model(presence):
+    distil = ("apfl.aggregation.rule=distil", "apfl.aggregation.distillation.steps=2")
+    run = checked("apfl", "apfl.table=true", *distil, f"fleet.availability={presence}", "apfl.rounds=20")
+    assert run.failure is None and run.world.progress == 20
+
+
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if traits(name).servers > 1])
 @pytest.mark.parametrize("failures", ["server:2@1.5", "link:LINK@1+server:3@2", "servers:4", "links:3"])
 def test_nor_do_servers_that_fail(name, failures):

@@ -7,12 +7,13 @@ the server is free it aggregates all that is pending. Only a device whose last u
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from paceline.algorithms.aggregate import Aggregation
+from paceline.algorithms.asynchrony import Asynchrony
 from paceline.algorithms.base import (
     Dropped,
     Model,
@@ -24,6 +25,7 @@ from paceline.algorithms.base import (
     deserted,
     require,
 )
+from paceline.algorithms.last_models import LastModels
 from paceline.algorithms.mailbox import Mailbox
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
@@ -33,11 +35,21 @@ STALENESS = ("none", "polynomial", "constant")
 
 
 class Upload(NamedTuple):
-    """What a device sends, and the clock of the model it trained from."""
+    """What a device sends, and the model that it trained from, with its clock."""
 
     device: int
     delta: Model
+    start: Model
     clock: int
+
+
+class Finished(NamedTuple):
+    """An aggregation that is over."""
+
+    model: Model
+    uploads: int
+    stalest: int
+    """The largest staleness of its uploads, as the paper counts: 1 for an update of the very last model (Eq. 11)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +62,19 @@ class APFL:
     aggregation: Aggregation = field(default_factory=Aggregation)
     staleness: str = "none"
     """Weights of late updates: none (the paper), ``polynomial:A`` for (1+s)^-A, ``constant:C`` for C if s > 0."""
+    table: bool = False
+    """Keep the last model of every device and make the next one of all of them, as the reference code does (NI-E12),
+    instead of adding the updates that have just come (Eq. 5): every distillation then learns from all devices."""
 
     def check(self, clients: int) -> None:
-        """Numbers must lie within their bounds, and the weights of late updates must be a form that is known."""
+        """Numbers must lie within their bounds; the weights of late updates must be a form that is known."""
         check_bounds(self)
         staleness_weight(self.staleness, 1)
+        require(
+            not self.table or self.staleness == "none",
+            f"staleness is {self.staleness!r} with table=true, where no update is added that could weigh less; wanted"
+            " staleness=none, or table=false",
+        )
 
     def traits(self, clients: int) -> Traits:
         """Tell the run that nobody waits for anybody, and that whoever leaves is left out."""
@@ -73,12 +93,18 @@ class APFL:
         for device in world.clients:
             world.spawn(self.device(world, buffer, device))
         world.spawn(self.aggregator(world, buffer))
-        for done_before in range(self.rounds):
-            done = await buffer.finished.get()
-            if done is None:
-                raise deserted(world, done_before, self.rounds)
-            model, uploads = done
-            yield Progress(model, {"uploads": uploads})
+        seen = stalest = 0
+        try:
+            for done_before in range(self.rounds):
+                done = await buffer.finished.get()
+                if done is None:
+                    raise deserted(world, done_before, self.rounds)
+                seen, stalest = seen + done.uploads, max(stalest, done.stalest)
+                yield Progress(done.model, {"uploads": done.uploads})
+        finally:  # however it ends: with its last round, at a target, with its time, or because nobody is left
+            if seen:
+                found = Asynchrony(uploads=seen, devices=len(world.clients), staleness=stalest)
+                world.log.tell(found.event())
 
     async def device(self, world: World, buffer: Buffer, device: int) -> None:
         """Download, train, upload, again and again; after a drop-out from the buffer's present model (NI-8)."""
@@ -96,27 +122,34 @@ class APFL:
                 continue
             if not buffer.accepts(device):  # NI-6
                 await world.wait(device, buffer.aggregated(device), world.server)
-            buffer.put(Upload(device, delta, clock))
+            buffer.put(Upload(device, delta, start, clock))
 
     async def aggregator(self, world: World, buffer: Buffer) -> None:
-        """NI-7: take all that is pending, work on it, publish; the divisor is the number of devices."""
+        """NI-7: take all that is pending, work on it, publish."""
+        table = LastModels(buffer.model, len(world.clients)) if self.table else None
         while True:
             if not buffer.pending:
                 await world.wait(world.server, buffer.arrival(), NO_SITE)
             await world.settled()  # what arrives at the same instant is aggregated together
             uploads = buffer.take()
-            late = [buffer.clock - upload.clock for upload in uploads]
-            for steps in late:
-                world.log.count("staleness", steps)
-            weighted = [
-                upload.delta * staleness_weight(self.staleness, steps)
-                for upload, steps in zip(uploads, late, strict=True)
-            ]
-            rejected = count_rejected(world, [upload.device for upload in uploads])
-            centre = self.aggregation.centre(world, buffer.model, weighted, rejected)
-            newest = buffer.model + len(uploads) / len(world.clients) * centre
-            flops = self.aggregation.flops(world, buffer.model, len(uploads))
+            for upload in uploads:
+                world.log.count("staleness", buffer.clock - upload.clock)
+            if table is None:
+                newest = self.added(world, buffer, uploads)
+            else:
+                table.put({upload.device: upload.start + upload.delta for upload in uploads})
+                newest = table.combined(world, self.aggregation, buffer.model)
+            flops = self.aggregation.flops(world, buffer.model, len(uploads) if table is None else len(table))
             buffer.publish(await world.work(world.server, flops, newest), uploads)
+
+    def added(self, world: World, buffer: Buffer, uploads: Sequence[Upload]) -> Model:
+        """Eq. 5: the model and the middle of these updates; the divisor is the number of devices."""
+        weighted = [
+            upload.delta * staleness_weight(self.staleness, buffer.clock - upload.clock) for upload in uploads
+        ]
+        rejected = count_rejected(world, [upload.device for upload in uploads])
+        centre = self.aggregation.centre(world, buffer.model, weighted, rejected)
+        return buffer.model + len(uploads) / len(world.clients) * centre
 
 
 class Buffer:
@@ -128,8 +161,8 @@ class Buffer:
         self.clock = 0
         """Uploads aggregated so far."""
         self.pending: list[Upload] = []
-        self.finished: Mailbox[tuple[Model, int] | None] = Mailbox()
-        """Models with the number of their uploads; None when nothing can come any more."""
+        self.finished: Mailbox[Finished | None] = Mailbox()
+        """None when nothing can come any more."""
         self._unaggregated: set[int] = set()
         self._held: dict[int, asyncio.Event] = {}
         self._arrival: asyncio.Future[None] | None = None
@@ -174,12 +207,14 @@ class Buffer:
     def publish(self, model: Model, uploads: list[Upload]) -> None:
         """A finished aggregation: the new model, the clock, and the devices that were held."""
         self.model = model
+        # The paper's clock ticks for every upload: the k-th of an aggregation makes the k-th model from here.
+        stalest = max(self.clock + k - upload.clock for k, upload in enumerate(uploads, start=1))
         self.clock += len(uploads)
         for upload in uploads:
             self._unaggregated.discard(upload.device)
             if (held := self._held.pop(upload.device, None)) is not None:
                 held.set()
-        self.finished.put((model, len(uploads)))
+        self.finished.put(Finished(model, len(uploads), stalest))
         self._end_if_over()
 
 
