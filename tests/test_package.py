@@ -35,8 +35,10 @@ LONG = (
     "paceline run fedavg --seeds 10",
     "paceline reproduce psfl-fig3",
 )
-PREPARED = ("paceline resume runs/my-study",)
-"""Needs a study that was interrupted."""
+PREPARED = ("paceline resume runs/my-study", "paceline figure runs/my-study", "paceline trace runs/my-study")
+"""Need a study that was interrupted, in this order."""
+ELSEWHERE = ("paceline ui", "paceline run fedavg --track")
+"""A server that only ends when it is stopped (tests/ui starts it), and what needs a tracker (tests/tracking)."""
 BUILD = "from setuptools import build_meta as b; print(b.build_sdist('dist'), b.build_wheel('dist'))"
 
 pytestmark = pytest.mark.skipif(not README.exists(), reason="not run from a source tree")
@@ -145,8 +147,8 @@ def test_the_sdist_can_be_tested(built):
 
 
 def test_every_command_of_the_readme_is_accounted_for():
-    assert {*COMMANDS} == {*chosen(*QUICK, *LONG, *PREPARED)}
-    assert len(COMMANDS) == len(QUICK) + len(LONG) + len(PREPARED)
+    assert {*COMMANDS} == {*chosen(*QUICK, *LONG, *PREPARED, *ELSEWHERE)}
+    assert len(COMMANDS) == len(QUICK) + len(LONG) + len(PREPARED) + len(ELSEWHERE)
 
 
 def desks(tmp_path, clone, installed):
@@ -173,11 +175,15 @@ def test_the_readmes_long_commands_and_the_tutorial_from_clone_and_wheel(tmp_pat
     for desk, environment in desks(tmp_path, clone, installed):
         for command in chosen(*LONG):
             assert run(command, desk, environment)
-        begun = "timeout -s INT 10 paceline compare fedavg psfl --set rounds=3000 --checkpoint 1 --out runs/my-study"
+        study = "paceline compare fedavg psfl --until accuracy=0.93 --seeds 8 --checkpoint 1 --out runs/my-study"
+        begun = f"timeout -s INT 8 {study}"
         ended = subprocess.run(begun, shell=True, cwd=desk, env=environment, capture_output=True, check=False)
         assert ended.returncode != 0, "it ended before it was interrupted"
-        for command in chosen(*PREPARED):
-            assert "fedavg" in run(command, desk, environment)
+        resumed, *drawn = chosen(*PREPARED)
+        assert "fedavg" in run(resumed, desk, environment)
+        for command in drawn:
+            run(command, desk, environment)
+        assert (desk / "pareto.pdf").stat().st_size and (desk / "trace.json.gz").stat().st_size
         (desk / "tutorial").mkdir()
         assert follow(ROOT / "docs/tutorial.md", desk / "tutorial", path=environment)
 

@@ -56,6 +56,7 @@ def serve(root: Path, host: str, port: int) -> None:
     print(f"paceline ui: http://{shown}:{chosen}/ shows the runs below {root}; Ctrl-C ends it", flush=True)
     config = uvicorn.Config(
         make_app(root, gate),
+        log_config=None,  # whoever started this keeps the say over logs
         log_level="warning",
         access_log=False,
         server_header=False,
