@@ -29,6 +29,7 @@ def test_a_problem_is_told():
 def test_who_is_interrupted_meanwhile_ends():
     words = (
         "import os, signal, threading, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs begin without it
         "from paceline.worlds.local.together import together\n"
         "together([lambda: time.sleep(600), lambda: os.kill(os.getpid(), signal.SIGINT) or time.sleep(600)])\n"
     )
