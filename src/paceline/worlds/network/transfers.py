@@ -46,6 +46,8 @@ class Transfers:
         self._presence = presence
         self._ledger = ledger
         self._diary = diary
+        self._apart: dict[tuple[int, int], float] = {}
+        """Pairs that were found never to meet from some time on: that takes long, and need not be found again."""
         self._uplink: dict[int, float] = {}
         self._downlink: dict[int, float] = {}
         self._lanes = Lanes()
@@ -209,6 +211,9 @@ class Transfers:
 
     def _meeting(self, source: int, target: int, now: float) -> tuple[float, int]:
         """When both ends are there, and which of them is waited for; infinity if their hours never meet."""
+        pair = min(source, target), max(source, target)
+        if now >= self._apart.get(pair, math.inf):
+            return math.inf, source
         when, late = now, source
         for _ in range(MEETINGS):
             there = self._presence.next_online(source, when), self._presence.next_online(target, when)
@@ -216,7 +221,8 @@ class Transfers:
                 break
             when, late = max(there), source if there[0] >= there[1] else target
         else:
-            return math.inf, late
+            self._apart[pair] = now
+            return math.inf, source
         if math.inf in there:
             return math.inf, source if there[0] == math.inf else target
         return when, late
