@@ -7,6 +7,7 @@ how to repeat it.
 import gc
 import os
 
+import pytest
 from hypothesis import settings
 
 EXAMPLES = int(os.environ.get("PACELINE_EXAMPLES", "12"))
@@ -41,3 +42,12 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One for all tests of pages: two at a time cannot be driven from one process."""
+    from tests.ui.browsing import a_browser
+
+    with a_browser() as found:
+        yield found

@@ -3,13 +3,7 @@
 import pytest
 
 import paceline
-from tests.ui.browsing import Watched, a_browser
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with a_browser() as browser:
-        yield browser
+from tests.ui.browsing import Watched
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.browsing import PATIENCE, Watched, a_browser
+from tests.ui.browsing import PATIENCE, Watched
 from tests.ui.conftest import lines, rows
 
 pytestmark = pytest.mark.browser
@@ -19,12 +19,6 @@ expect.set_options(timeout=PATIENCE)
 HOSTILE = "<img src=x onerror=alert(1)>"
 PICTURES = os.environ.get("PACELINE_PICTURES")
 """Where the pictures of the documentation go, if they are to be made."""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with a_browser() as made:
-        yield made
 
 
 @contextmanager
