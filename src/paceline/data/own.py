@@ -180,7 +180,7 @@ def _features(path: Path, number: int, row: list[str], header: list[str], which:
     try:
         return [plain_number(cell) for k, cell in enumerate(row) if k != which]
     except ValueError as problem:
-        raise DataError(f"{path}, row {number}: {problem}; features must be numbers") from None
+        raise DataError(f"{path}, row {number}: {str(problem)[:200]}; features must be numbers") from None
 
 
 def _labels(path: Path, cells: list[str]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paceline.errors import CostError, DataError
+from paceline.reading import shown
 from paceline.system.cost import BRIEFEST
 from paceline.system.tables import Row, read_table
 
@@ -133,7 +134,7 @@ def _direction(row: Row) -> str:
         return "both"
     direction = row.text("direction")
     if direction not in ("up", "down"):
-        raise row.wrong(f"direction is {direction!r}; wanted 'up' or 'down'")
+        raise row.wrong(f"direction is {shown(direction)}; wanted 'up' or 'down'")
     return direction
 
 
@@ -142,7 +143,7 @@ def _trace(path: str | Path, key: tuple[str, str], rows: list[Row]) -> Trace:
         return Trace(_lengths(rows), [row.number("mbps") for row in rows])
     except DataError as wrong:
         if str(wrong).startswith("a trace"):
-            raise DataError(f"{path}: {key[0]!r} ({key[1]}) is {wrong}") from None
+            raise DataError(f"{path}: {shown(key[0])} ({key[1]}) is {wrong}") from None
         raise
 
 
