@@ -22,7 +22,9 @@ FUSED = 2
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(
+    eq=False, slots=True
+)  # not frozen, though never changed: one is made for every term, and freezing triples that
 class Sum:
     """A linear combination of the parents."""
 
@@ -50,7 +52,7 @@ class Job:
     function: Callable[..., Tensor]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen, as Sum
 class Visit:
     """What a client computes on its own data; the first parent is the start, then those named in ``extras``."""
 
@@ -235,7 +237,8 @@ def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> M
     >>> combine([(1.0, zeros), (-1.0, ones)]).operation.coefficients
     (1.0, -1.0)
     """
-    flat: list[tuple[float, Model]] = []
+    coefficients: list[float] = []
+    parents: list[Model] = []
     places: Places | None = None
     for factor, model in terms:
         if model.places is not None:  # of what is added, not of what that is folded into
@@ -244,15 +247,17 @@ def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> M
             return model
         inner = model.operation
         if isinstance(inner, Sum) and inner.passing and len(inner.coefficients) <= FUSED:
-            flat += [(factor * c, parent) for c, parent in zip(inner.coefficients, model.parents, strict=True)]
+            coefficients += [factor * own for own in inner.coefficients]
+            parents += model.parents
         else:
-            flat.append((factor, model))
-    assert flat, "a sum of no models has no space"
-    space = flat[0][1].space
-    strangers = {model.space.name for _, model in flat if model.space is not space}
+            coefficients.append(factor)
+            parents.append(model)
+    assert parents, "a sum of no models has no space"
+    space = parents[0].space
+    strangers = {model.space.name for model in parents if model.space is not space}
     if strangers:
         raise TypeError(f"cannot average models of different spaces: {space.name} with {', '.join(strangers)}")
-    found = Model(space, None, Sum(tuple(f for f, _ in flat), passing), tuple(m for _, m in flat))
+    found = Model(space, None, Sum(tuple(coefficients), passing), tuple(parents))
     found.places = places
     return found
 
