@@ -44,7 +44,7 @@ def test_a_table_has_the_rows_of_the_comparison():
 
 def test_the_best_is_bold_only_where_intervals_say_so():
     apart = cells(latex_table([group("a", (100, 110, 120)), group("b", (50, 52, 54))]))
-    assert [cell for cell in apart[1] if "textbf" in cell] == ["\\textbf{52 $\\pm$ 5 s}"]
+    assert [cell for cell in apart[1] if "textbf" in cell] == ["\\textbf{52.0 $\\pm$ 5.0 s}"]
     assert not [cell for cell in apart[0] if "textbf" in cell]
     overlapping = latex_table([group("a", (100, 110, 120)), group("b", (90, 105, 115))])
     assert "textbf" not in overlapping

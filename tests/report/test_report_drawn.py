@@ -60,6 +60,17 @@ def test_many_devices_are_drawn_together(run_with):
     assert "Devices are drawn together" in picture.note
 
 
+def test_of_very_many_links_those_with_most_traffic_are_drawn_and_what_failed():
+    links = {(a, b): float(100 * a + b) for a in range(70) for b in range(a + 1, 70)}
+    picture = topology.arranged(links)
+    thin = topology.thinned(picture, {(0, 1)})
+    assert len(links) == 2415 and len(thin.links) == topology.MOST_LINKS
+    least = sorted(links.values())[len(links) - topology.MOST_LINKS + 1]
+    assert set(thin.links) == {(0, 1), *(pair for pair, amount in links.items() if amount >= least)}
+    assert "2,415 links" in thin.note and "Drawn are the 2,000 links with most traffic" in thin.note
+    assert topology.thinned(thin, set()) == thin
+
+
 def test_all_lie_inside_of_the_paper(run_with):
     picture = topology.arranged(topology.read_links(run_with(federated_spans(50, 2, 0)).spans))
     assert len(picture.nodes) == 51

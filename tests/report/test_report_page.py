@@ -135,7 +135,7 @@ def test_every_curve_ends_in_the_figure_of_the_table(write_run, tmp_path, axis):
     for name, line in zip(("fedavg", "psfl"), data, strict=True):
         cells = row(out.read_text(), name)
         touch = line["touch"]
-        assert cells[1 + place] == spread(form(touch["x"]), form(float(f"{touch['half']:.2g}")))
+        assert cells[1 + place] == spread(touch["x"], touch["half"], form)
         end = max(end["x"] for end in line["ends"])
         last = [one["y"] for one in line["ends"] if one["x"] == end]
         assert (line["x"][-1], line["y"][-1]) == (end, pytest.approx(sum(last) / len(last)))

@@ -254,10 +254,10 @@ def table(head: Sequence[str], rows: Sequence[str], **attributes: object) -> str
 
 def mean_cell(values: Sequence[float], form: Callable[[float | None], str]) -> str:
     """The mean of at least one seed, with its confidence interval where there are several that differ."""
-    text = form(float(np.mean(values)))
+    mean = float(np.mean(values))
     if len(values) > 1 and (half := float(half_width(np.array(values)))) > 0:
-        return spread(text, form(float(f"{half:.2g}")))
-    return text
+        return spread(mean, half, form)
+    return form(mean)
 
 
 def _values(group: Group, column: _Column) -> list[float]:

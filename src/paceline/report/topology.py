@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ from paceline.report.text import site, size, tag, words
 SIZE, MIDDLE = 640, 320
 MOST_DEVICES = 120
 """More devices than these are drawn as one dot for each server, with how many they are."""
+MOST_LINKS = 2000
+"""Of more links than these only those with most traffic are drawn, and what has failed."""
 Links = dict[tuple[int, int], float]
 Point = tuple[float, float]
 
@@ -64,9 +66,9 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
 
 def draw(run: Run, links: Links) -> str:
     """The drawing of one run as SVG, and in words what it shows."""
-    picture = arranged(links)
     failed = {note.sites for note in run.notes if note.kind == "failure"}
-    most = max(links.values(), default=0.0) if picture.links is links else max(picture.links.values(), default=0.0)
+    picture = thinned(arranged(links), failed)
+    most = max(picture.links.values(), default=0.0)
     parts = [_link(picture, pair, amount, most, pair_failed(pair, failed)) for pair, amount in picture.links.items()]
     parts += [_node(picture, index, (index,) in failed) for index in picture.nodes]
     label = f"Topology: {picture.note}"
@@ -74,6 +76,15 @@ def draw(run: Run, links: Links) -> str:
         "svg", "".join(parts), viewBox=f"0 0 {SIZE} {SIZE}", class_="topology", role="img", aria_label=label
     )
     return drawing + words("p", picture.note, class_="note")
+
+
+def thinned(picture: Picture, failed: set[tuple[int, ...]]) -> Picture:
+    """The same without its least links, where there are more than a reader can tell apart."""
+    if len(picture.links) <= MOST_LINKS:
+        return picture
+    ranked = sorted(picture.links, key=lambda pair: (not pair_failed(pair, failed), -picture.links[pair], pair))
+    note = f"{picture.note} Drawn are the {MOST_LINKS:,} links with most traffic."
+    return replace(picture, links={pair: picture.links[pair] for pair in ranked[:MOST_LINKS]}, note=note)
 
 
 def pair_failed(pair: tuple[int, int], failed: set[tuple[int, ...]]) -> bool:
@@ -126,7 +137,9 @@ def _link(picture: Picture, pair: tuple[int, int], amount: float, most: float, f
     wide = 0.6 + 4.4 * (amount / most if most else 0.0)
     text = f"{picture.names[pair[0]]} and {picture.names[pair[1]]}: {size(amount)}{', has failed' * failed}"
     look = "edge failed" if failed else "edge"
-    return tag("line", words("title", text), x1=x1, y1=y1, x2=x2, y2=y2, stroke_width=wide, class_=look)
+    told = {"data_from": picture.names[pair[0]], "data_to": picture.names[pair[1]], "data_bytes": int(amount)}
+    told["data_failed"] = "yes" if failed else "no"
+    return tag("line", words("title", text), x1=x1, y1=y1, x2=x2, y2=y2, stroke_width=wide, class_=look, **told)
 
 
 def _node(picture: Picture, index: int, failed: bool) -> str:

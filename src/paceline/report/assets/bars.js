@@ -6,7 +6,8 @@ class Bars {
   constructor(box, one) {
     this.one = one;
     this.canvas = element("div", { class: "chart low", role: "img", "aria-label": `${one.title}. ${one.text}` });
-    box.append(this.canvas, saveButtons(one.id, () => this.svg(), () => [this.chart.getWidth(), this.chart.getHeight()], () => this.rows()));
+    this.legend = element("ul", { class: "legend" });
+    box.append(this.legend, this.canvas, saveButtons(one.title.toLowerCase(), () => this.picture(), () => this.rows()));
     this.chart = echarts.init(this.canvas, null, { renderer: "svg" });
     new ResizeObserver(() => this.chart.resize()).observe(this.canvas);
     onTheme(() => this.draw());
@@ -15,7 +16,11 @@ class Bars {
 
   get parts() { return this.one.beside || this.one.stacks; }
 
-  svg() { return this.chart.renderToSVGString ? this.chart.renderToSVGString() : decodeURIComponent(this.chart.getDataURL({ type: "svg" }).split(",")[1]); }
+  colour(k) { return this.parts[k].look ? inked(this.parts[k].look) : STACK_SHADES[k % STACK_SHADES.length]; }
+
+  get keys() { return this.parts.map((part, k) => ({ name: part.name, colour: this.colour(k) })); }
+
+  picture() { return { ...chartDrawing(this.chart), title: this.one.title, keys: this.keys }; }
 
   rows() {
     return [[this.one.axis, ...this.parts.map((part) => part.name)],
@@ -31,7 +36,14 @@ class Bars {
     return box;
   }
 
+  drawLegend() {
+    if (this.parts.length < 2) return;
+    this.legend.replaceChildren(...this.keys.map(({ name, colour }) =>
+      element("li", { class: "key" }, element("span", { class: "swatch", style: `background:${colour}`, "aria-hidden": "true" }), name)));
+  }
+
   draw() {
+    this.drawLegend();
     const ink = { color: styled("--soft"), fontSize: 12, fontFamily: FONT };
     this.chart.setOption({
       animation: false,
@@ -43,7 +55,7 @@ class Bars {
       yAxis: { type: "value", axisLabel: { ...ink, formatter: (value) => united(value, this.one.unit) }, splitLine: { lineStyle: { color: styled("--rule") } } },
       series: this.parts.map((part, k) => ({ type: "bar", stack: this.one.beside ? undefined : "all", data: part.values, barCategoryGap: "15%",
         emphasis: { disabled: true },
-        itemStyle: { color: part.look ? inked(part.look) : STACK_SHADES[k % STACK_SHADES.length], borderColor: styled("--paper"), borderWidth: 0.5 } })),
+        itemStyle: { color: this.colour(k), borderColor: styled("--paper"), borderWidth: 0.5 } })),
     }, { replaceMerge: ["series"] });
   }
 }
