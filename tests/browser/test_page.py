@@ -65,7 +65,7 @@ CHARTS = {
         {"train", "send", "wait", "server"},
         "site,kind,start,end,round",
     ),
-    "topology of psfl, seed 0": ("psfl, seed 0", {"server", "device", "failed", "11"}, "from,to,bytes,failed"),
+    "topology of psfl, seed 0": ("psfl, seed 0", {"server", "device", "11"}, "from,to,bytes,failed"),
     "how the data are spread": ("How the data are spread", {"label 0", "label 9"}, "client,label 0,label 1"),
 }
 """By the name of its buttons: the title of what is saved, some of what stands in it, and how its table begins."""

@@ -98,14 +98,23 @@ def arranged(links: Links) -> Picture:
     servers, devices = [s for s in sites if s < 0], [s for s in sites if s >= 0]
     several = len(servers) > 1
     names = {index: site(index, several=several) for index in sites}
-    told = f"{len(servers)} server{'s' * (len(servers) != 1)}, {len(devices):,} devices, {len(links):,} links"
-    told += f", {size(sum(links.values()))} in all"
+    told = f"{len(servers)} server{'s' * several}, " if servers else ""
+    told += f"{len(devices):,} devices, {len(links):,} links, {size(sum(links.values()))} in all"
     if servers and len(devices) > MOST_DEVICES:
         return _crowds(links, servers, names, f"{told}. Devices are drawn together, as one dot for each server")
-    nodes = dict(zip(servers, _ring(len(servers), 0.0 if len(servers) == 1 else 150.0), strict=True))
+    nodes = _servers(servers, links, 150.0)
     around = sorted(devices, key=lambda device: (_home(device, servers, links), device))
     nodes |= dict(zip(around, _ring(len(devices), 285.0), strict=True))
     return Picture(nodes=nodes, names=names, links=links, note=f"{told}.")
+
+
+def _servers(servers: Sequence[int], links: Links, radius: float) -> dict[int, Point]:
+    """Servers on a ring; one that all others are linked with, and no device, is their middle, as is a single one."""
+    near = {server: {a + b - server for a, b in links if server in (a, b)} for server in servers}
+    middle = [server for server in servers if near[server] == {*servers} - {server}]
+    middle = middle if len(middle) == 1 else servers[: len(servers) == 1]
+    around = [server for server in servers if server not in middle]
+    return dict(zip(around, _ring(len(around), radius), strict=True)) | dict.fromkeys(middle, (MIDDLE, MIDDLE))
 
 
 def _home(device: int, servers: Sequence[int], links: Links) -> int:
@@ -115,8 +124,7 @@ def _home(device: int, servers: Sequence[int], links: Links) -> int:
 
 
 def _crowds(links: Links, servers: Sequence[int], names: dict[int, str], note: str) -> Picture:
-    nodes = dict(zip(servers, _ring(len(servers), 0.0 if len(servers) == 1 else 150.0), strict=True))
-    outside = dict(zip(servers, _ring(len(servers), 270.0), strict=True))
+    nodes, outside = _servers(servers, links, 150.0), _servers(servers, links, 270.0)
     together: Links = {pair: amount for pair, amount in links.items() if pair[1] < 0}
     for server in servers:
         own = [pair for pair in links if pair[0] == server and pair[1] >= 0]

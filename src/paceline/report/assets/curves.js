@@ -198,7 +198,7 @@ class Curves {
     const color = inked(group.look), dash = group.look.dash.length ? group.look.dash : "solid";
     const most = Math.max(1, ...line.seeds);
     const label = { show: !narrow, formatter: () => group.look.label, color: styled("--ink"), fontSize: 12, fontWeight: 600, fontFamily: FONT, distance: 8,
-      backgroundColor: styled("--paper"), padding: [1, 3], borderRadius: 3 };
+      backgroundColor: styled("--paper"), padding: [2, 4], borderRadius: 3, borderColor: color, borderWidth: 1.2 };
     const parts = this.stretches(line, most).map(({ points, full, last }) => ({
       type: "line", data: points, showSymbol: points.length === 1, symbolSize: 7, clip: true, silent: true, z: 4,
       lineStyle: { color, type: dash, width: full ? 2.4 : 1.2, opacity: full ? 1 : 0.75 }, itemStyle: { color },

@@ -31,15 +31,37 @@ function textWidth(text) {
   return pen.measureText(text).width;
 }
 
+/** A dash as stripes over a field: the gaps of the line are what is seen of the paper. */
+function stripeLengths(dash) { return [...dash].reverse().map((length) => Math.max(1.5, 0.6 * length)); }
+
+/** A field of a colour, striped as the bars of a method are. */
+function striped(x, y, width, height, colour, dash) {
+  const field = drawn("g", {}, drawn("rect", { x, y, width, height, fill: colour })), lengths = stripeLengths(dash);
+  const whole = lengths.reduce((sum, length) => sum + length, 0);
+  for (let begin = -height; whole && begin < width; begin += whole * Math.SQRT2) {
+    let at = begin;
+    lengths.forEach((length, k) => {
+      const next = at + length * Math.SQRT2;
+      if (k % 2 === 0) {
+        const inside = (place) => Math.max(x, Math.min(x + width, x + place));
+        const points = [[inside(at), y + height], [inside(next), y + height], [inside(next + height), y], [inside(at + height), y]];
+        field.append(drawn("path", { d: `M ${points.map((point) => point.map((one) => one.toFixed(1)).join(" ")).join(" L ")} Z`, fill: styled("--paper") }));
+      }
+      at = next;
+    });
+  }
+  return field;
+}
+
 /** The key of a picture: for each name a stroke as the lines have it or, without dashes, a field of its colour. */
 function keysDrawn(keys, width, top) {
   const rows = drawn("g");
   let x = 10, y = top;
-  for (const { name, colour, dash } of keys) {
+  for (const { name, colour, dash, stripes } of keys) {
     const wide = 38 + textWidth(name) + 18;
     if (x > 10 && x + wide > width) { x = 10; y += 20; }
     rows.append(dash ? drawn("path", { d: `M ${x} ${y + 8} h 30`, stroke: colour, "stroke-width": 2.4, "stroke-dasharray": dash.join(" ") || null })
-      : drawn("rect", { x, y: y + 2, width: 18, height: 11, fill: colour }),
+      : striped(x, y + 2, 18, 11, colour, stripes || []),
     drawn("text", { x: x + (dash ? 36 : 24), y: y + 12, fill: styled("--ink"), "font-size": 12, "font-family": FONT }, name));
     x += wide;
   }

@@ -204,10 +204,7 @@ class Timeline {
 
   say(text) { this.words.textContent = text || this.told(); }
 
-  told() {
-    const { spans } = this.state;
-    return `${spans.about.label}, seed ${spans.about.seed}: ${plain(spans.count, 9)} spans of ${plain(spans.sites, 9)} sites.`;
-  }
+  told() { return this.state.spans.about.told; }
 
   // -- drawing -----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ function linksOf(drawing) {
 function saveTopologies() {
   for (const figure of document.querySelectorAll("figure.drawn")) {
     const drawing = figure.querySelector("svg"), { width, height } = drawing.viewBox.baseVal, title = figure.querySelector("figcaption").textContent;
-    const keys = [["server", "--work"], ["device", "--train"], ["failed", "--fail"]].map(([name, colour]) => ({ name, colour: styled(colour) }));
+    const keys = [["server", "--work"], ["device", "--train"], ["failed", "--fail"]].filter(([name]) => drawing.querySelector(`.${name}`))
+      .map(([name, colour]) => ({ name, colour: styled(colour) }));
     figure.append(saveButtons(`topology of ${title}`,
       () => ({ drawing: dressed(drawing), width, height, title, keys }), () => linksOf(drawing)));
   }
