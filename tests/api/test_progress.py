@@ -1,6 +1,7 @@
 """Progress: phases at once, lines at a sensible rate, a forecast that is honest, and results that do not change."""
 
 import io
+import math
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import paceline
-from paceline.api.forecast import FEWEST, forecast, round_of_target, seconds_a_round
+from paceline.api.forecast import FEWEST, forecast, rounds_of_target, seconds_a_round
 from paceline.api.progress import LOG_FIRST, LOG_MOST, SILENCE, LiveProgress
 from paceline.api.watched import clock_text
 from paceline.ledger.events import Chronicle, Event
@@ -168,13 +169,40 @@ def power_law(count, factor=0.9, power=0.5):
     return [row(k, 1 - factor * k**-power) for k in range(1, count + 1)]
 
 
-def test_a_curve_that_falls_as_a_power_is_forecast_exactly():
-    target = 1 - 0.9 * 400**-0.5
-    assert round_of_target(power_law(40), Until(accuracy=target)) == pytest.approx(400, rel=1e-6)
-    known = forecast(power_law(40), [(float(k), k) for k in range(41)], Until(accuracy=target), 1000)
-    assert known.target == pytest.approx(4000, rel=1e-6)
-    assert known.seconds == pytest.approx(360, rel=1e-6)
-    assert known.most == pytest.approx(960)
+def exponential(count, factor=0.9, rate=0.02):
+    return [row(k, 1 - factor * math.exp(-rate * k)) for k in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    ("curve", "true", "error"),
+    [(power_law, 400, 0.9 * 400**-0.5), (exponential, 90, 0.9 * math.exp(-0.02 * 90))],
+)
+def test_powers_and_exponentials_are_within_what_is_forecast(curve, true, error):
+    early, late = rounds_of_target(curve(40), Until(accuracy=1 - error))
+    assert 40 < early < true < late
+    arrivals = [(float(k), k) for k in range(41)]
+    known = forecast(curve(40), arrivals, Until(accuracy=1 - error), 10_000)
+    assert known.target == pytest.approx((10 * early, 10 * late))
+    assert known.seconds == pytest.approx((early - 40, late - 40))
+    assert known.most == pytest.approx(9960)
+
+
+def test_a_run_ends_with_its_rounds_also_where_its_curve_would_go_on():
+    target = Until(accuracy=1 - 0.9 * 400**-0.5)
+    arrivals = [(float(k), k) for k in range(41)]
+    early, _ = rounds_of_target(power_law(40), target)
+    assert forecast(power_law(40), arrivals, target, 300).seconds == pytest.approx((early - 40, 260))
+    known = forecast(power_law(40), arrivals, target, 60)
+    assert known.target is None and known.seconds is None and known.most == pytest.approx(20)
+
+
+def test_a_target_is_told_as_a_range(shown):
+    run = a_run(until=Until(accuracy=0.7), rounds=1000)
+    for k, one in enumerate(power_law(8)):
+        shown.clock.now = 100.0 * k
+        shown.progress(run, one)
+    # It is a round away: from 1 / 1.5 to 2 rounds, of 10 virtual and 100 real seconds each.
+    assert shown.lines()[-1].endswith("accuracy 0.7 expected at t=87 to 100 s  ETA 1:06 to 3:20")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +217,7 @@ def test_a_curve_that_falls_as_a_power_is_forecast_exactly():
 )
 def test_what_the_curve_does_not_say_is_unknown(accuracies):
     rows = [row(k + 1, accuracy) for k, accuracy in enumerate(accuracies)]
-    assert round_of_target(rows, Until(accuracy=0.97)) is None
+    assert rounds_of_target(rows, Until(accuracy=0.97)) is None
     known = forecast(rows, [(0.0, 0), (1.0, len(rows))], Until(accuracy=0.97), 1000)
     assert known.seconds is None and known.target is None and known.most is not None
 
@@ -197,15 +225,16 @@ def test_what_the_curve_does_not_say_is_unknown(accuracies):
 def test_without_a_target_rounds_time_or_visits_bound_the_end():
     arrivals = [(float(k), k) for k in range(11)]
     rows = [row(k) for k in range(1, 11)]
-    assert forecast(rows, arrivals, Until(), 50).seconds == pytest.approx(40)
-    assert forecast(rows, arrivals, Until(time=200), 50).seconds == pytest.approx(10)
-    assert forecast(rows, arrivals, Until(visits=300), 50).seconds == pytest.approx(5)
+    assert forecast(rows, arrivals, Until(), 50).seconds == pytest.approx((40, 40))
+    assert forecast(rows, arrivals, Until(time=200), 50).seconds == pytest.approx((10, 10))
+    assert forecast(rows, arrivals, Until(visits=300), 50).seconds == pytest.approx((5, 5))
 
 
 def test_the_pace_is_that_of_late():
     slow = [(10.0 * k, k) for k in range(20)]
     fast = [(slow[-1][0] + 0.5 * k, 19 + k) for k in range(1, 200)]
     assert seconds_a_round([*slow, *fast]) == pytest.approx(0.5)
+    assert seconds_a_round([(0.0, 0), (100.0, 1), (300.0, 2)]) == 200, "also where a round takes minutes"
     assert seconds_a_round([]) is None and seconds_a_round([(1.0, 5)]) is None
     assert seconds_a_round([(1.0, 5), (1.0, 9)]) is None, "all came at once"
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from xml.etree import ElementTree
 
 import pytest
 
@@ -57,15 +58,60 @@ def test_the_chart_of_the_curves_zooms(opened, comparison):
     assert page.evaluate(zoom) == pytest.approx(100)
 
 
-@pytest.mark.parametrize(
-    ("kind", "begins"), [("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b"method,time,accuracy")]
-)
-def test_charts_can_be_saved(opened, comparison, tmp_path, kind, begins):
+CHARTS = {
+    "accuracy-over-time": ("accuracy over virtual time", {"fedavg", "psfl", "fedbuff"}, "method,time,accuracy"),
+    "timeline of fedavg, seed 0": (
+        "fedavg, seed 0",
+        {"train", "send", "wait", "server"},
+        "site,kind,start,end,round",
+    ),
+    "topology of psfl, seed 0": ("psfl, seed 0", {"server", "device", "11"}, "from,to,bytes,failed"),
+    "how the data are spread": ("How the data are spread", {"label 0", "label 9"}, "client,label 0,label 1"),
+}
+"""By the name of its buttons: the title of what is saved, some of what stands in it, and how its table begins."""
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_chart_can_be_saved_and_explains_itself(opened, comparison, tmp_path, name):
     page = opened(comparison)
-    with page.expect_download() as download:
-        page.get_by_role("button", name=f"save accuracy-over-time as {kind}").click()
-    download.value.save_as(tmp_path / "saved")
-    assert (tmp_path / "saved").read_bytes().startswith(begins)
+    title, names, head = CHARTS[name]
+    saved = {}
+    for kind in ("SVG", "PNG", "CSV"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"save {name} as {kind}", exact=True).click()
+        assert re.fullmatch(r"[\w.=-]+\.[a-z]{3}", download.value.suggested_filename)
+        download.value.save_as(tmp_path / kind)
+        saved[kind] = (tmp_path / kind).read_bytes()
+    drawing = ElementTree.fromstring(saved["SVG"])
+    texts = ["".join(one.itertext()) for one in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == title
+    assert names <= {*texts}
+    assert saved["PNG"].startswith(b"\x89PNG")
+    size = [int.from_bytes(saved["PNG"][at : at + 4], "big") for at in (16, 20)]
+    assert size == [2 * round(float(drawing.get(key))) for key in ("width", "height")]
+    first, *rows = saved["CSV"].decode().splitlines()
+    assert first.startswith(head)
+    assert len(rows) > 5
+
+
+def test_the_timeline_is_saved_as_it_is_seen(opened, comparison, tmp_path):
+    """As many bars as in sight, and none of a kind that is off."""
+    page = opened(comparison)
+
+    def bars():
+        with page.expect_download() as download:
+            page.get_by_role("button", name="save timeline of fedavg, seed 0 as SVG").click()
+        download.value.save_as(tmp_path / "saved.svg")
+        fills = re.findall(r'<rect[^>]* fill="(#\w+)"', (tmp_path / "saved.svg").read_text())
+        return [fills.count(page.evaluate(f"getComputedStyle(document.body).getPropertyValue('--{kind}')"))
+                for kind in ("train", "wait")]  # fmt: skip
+
+    trainings, waits = bars()
+    assert trainings > 12 and waits > 12
+    page.locator("[data-kind=wait]").click()
+    assert bars() == [trainings, 0]
+    page.locator("[data-do=in]").click()
+    assert bars()[0] < trainings
 
 
 def test_a_stretch_chosen_in_the_chart_is_shown_by_the_timeline(opened, comparison):

@@ -319,5 +319,6 @@ def test_numbers_of_the_command_are_sound(runs, tmp_path, words):
 def test_python_draws_the_same(out, groups):
     figure = paceline.load(out).figure("accuracy", width="text")
     assert figure.get_size_inches()[0] == pytest.approx(7.16)
+    assert figure._repr_png_().startswith(b"\x89PNG"), "it shows itself in a notebook"
     with pytest.raises(SettingError, match=r"result\.table\(\)\.latex\(\)"):
         paceline.load(out).figure("table")

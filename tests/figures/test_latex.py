@@ -1,6 +1,8 @@
 """The comparison as a LaTeX table."""
 
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -44,7 +46,7 @@ def test_a_table_has_the_rows_of_the_comparison():
 
 def test_the_best_is_bold_only_where_intervals_say_so():
     apart = cells(latex_table([group("a", (100, 110, 120)), group("b", (50, 52, 54))]))
-    assert [cell for cell in apart[1] if "textbf" in cell] == ["\\textbf{52 $\\pm$ 5 s}"]
+    assert [cell for cell in apart[1] if "textbf" in cell] == ["\\textbf{52.0 $\\pm$ 5.0 s}"]
     assert not [cell for cell in apart[0] if "textbf" in cell]
     overlapping = latex_table([group("a", (100, 110, 120)), group("b", (90, 105, 115))])
     assert "textbf" not in overlapping
@@ -66,3 +68,15 @@ def test_hostile_names_stay_text(label):
     assert commands <= {"textbackslash", "textasciitilde", "textasciicircum"}
     bare = re.sub(r"\\([a-zA-Z]+\{\}|.)", "", first)
     assert not set(bare) & set("\\{}$&#%_^~\n")
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed (Debian: texlive-latex-recommended)")
+def test_latex_takes_it_whatever_names_are_in_it(tmp_path):
+    labels = ["fedavg", "\\input{x} & \\\\", "100 % {of} #1 $x$ ~^_", "\" ' ` < > | … – ε δ ±", "Méthode × 2"]
+    groups = [group(label, (100 + 50 * k, 110 + 50 * k, 120 + 50 * k)) for k, label in enumerate(labels)]
+    page = "\\documentclass{article}\n\\usepackage{booktabs,textcomp}\n\\begin{document}\n%s\\end{document}\n"
+    (tmp_path / "page.tex").write_text(page % latex_table(groups), encoding="utf-8")
+    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")

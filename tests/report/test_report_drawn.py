@@ -1,6 +1,7 @@
 """The topology, and what was spent on what."""
 
 import json
+import math
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -58,6 +59,26 @@ def test_many_devices_are_drawn_together(run_with):
     assert sum(name == "100 devices" for name in picture.names.values()) == 3
     assert picture.links[(-1, 1_000_001)] == 1000.0
     assert "Devices are drawn together" in picture.note
+
+
+def test_of_very_many_links_those_with_most_traffic_are_drawn_and_what_failed():
+    links = {(a, b): float(100 * a + b) for a in range(70) for b in range(a + 1, 70)}
+    picture = topology.arranged(links)
+    thin = topology.thinned(picture, {(0, 1)})
+    assert len(links) == 2415 and len(thin.links) == topology.MOST_LINKS
+    least = sorted(links.values())[len(links) - topology.MOST_LINKS + 1]
+    assert set(thin.links) == {(0, 1), *(pair for pair, amount in links.items() if amount >= least)}
+    assert "2,415 links" in thin.note and "Drawn are the 2,000 links with most traffic" in thin.note
+    assert topology.thinned(thin, set()) == thin
+
+
+def test_a_server_that_only_joins_the_others_stands_in_their_middle():
+    spokes = {(-4, -1): 1.0, (-4, -2): 1.0, (-4, -3): 1.0, (-1, 0): 1.0, (-2, 1): 1.0, (-3, 2): 1.0}
+    nodes = topology.arranged(spokes).nodes
+    assert nodes[-4] == (topology.MIDDLE, topology.MIDDLE)
+    assert len({round(math.dist(nodes[server], nodes[-4])) for server in (-1, -2, -3)}) == 1
+    ring = topology.arranged(spokes | {(-4, 3): 1.0}).nodes
+    assert ring[-4] != (topology.MIDDLE, topology.MIDDLE), "it has a device of its own, as the others have"
 
 
 def test_all_lie_inside_of_the_paper(run_with):

@@ -8,8 +8,10 @@ import pytest
 from report_samples import overlapped_spans, write_spans
 
 from paceline.errors import DataError
+from paceline.report.decided import participants
 from paceline.report.looks import look
 from paceline.report.page import write_report
+from paceline.report.runs import load_run
 from paceline.report.text import number, percent, seconds, size, spread
 
 VOID = {"meta", "br", "link"}
@@ -135,7 +137,7 @@ def test_every_curve_ends_in_the_figure_of_the_table(write_run, tmp_path, axis):
     for name, line in zip(("fedavg", "psfl"), data, strict=True):
         cells = row(out.read_text(), name)
         touch = line["touch"]
-        assert cells[1 + place] == spread(form(touch["x"]), form(float(f"{touch['half']:.2g}")))
+        assert cells[1 + place] == spread(touch["x"], touch["half"], form)
         end = max(end["x"] for end in line["ends"])
         last = [one["y"] for one in line["ends"] if one["x"] == end]
         assert (line["x"][-1], line["y"][-1]) == (end, pytest.approx(sum(last) / len(last)))
@@ -195,12 +197,12 @@ def test_the_first_table_says_what_decided_it(write_run, tmp_path):
     )
     text = write_report([one, other], tmp_path / "report.html").read_text()
     for fact in (
-        "20 of 100 clients at a time",
+        "20 of 100 clients a round",
         "uniform:1,5, latency 0.1 s",
         "markov:10,20; who is away is waited for",
         "mlp:64 (4,810 parameters)",
         "met the target (accuracy 0.8)",
-        "made all its 3 rounds without meeting the target",
+        "made all 3 rounds without meeting the target",
         "nobody is ever away",
     ):
         assert fact in text, fact
@@ -243,3 +245,24 @@ def test_a_damaged_spans_file_is_named_and_all_the_rest_is_there(write_run, tmp_
     page = write_report([path], tmp_path / "report.html").read_text()
     assert "Spans cannot be shown: " in page and "spans.parquet is damaged or no Parquet file" in page
     assert "Learning and its cost" in page and "Command and settings" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "all 100 clients"),
+        ({"participants": 100}, "all 100 clients"),
+        ({"participants": 20, "width": None, "length": 1}, "20 of 100 clients a round"),
+        ({"participants": 20, "width": None, "length": None}, "up to 20 of 100 clients a round"),
+        ({"participants": 20, "width": 3, "length": 4}, "3 sequences of 4 clients a round, 100 in all"),
+        ({"concurrency": 20}, "20 of 100 clients at a time"),
+        ({"participants": 4, "servers": 9}, "4 clients of each server at a time, 100 in all"),
+        ({"participants": 4, "topology": "ring:9"}, "4 clients of each server at a time, 100 in all"),
+        ({"participants": None, "servers": 9}, "all 100 clients"),
+    ],
+)
+def test_who_takes_part_is_said_as_the_algorithm_means_it(write_run, options, said):
+    path = write_run()
+    settings = json.loads((path / "settings.json").read_text()) | {"clients": 100, "options": options}
+    (path / "settings.json").write_text(json.dumps(settings))
+    assert participants(load_run(path)) == said

@@ -141,9 +141,12 @@ def clock_text(seconds: float) -> str:
 
 
 def _said(known: Forecast, target: str) -> str:
-    parts = [f"{target} expected at t≈{known.target:.0f} s"] if target and known.target is not None else []
+    parts = []
+    if target and known.target is not None:
+        parts.append(f"{target} expected at t={known.target[0]:.0f} to {known.target[1]:.0f} s")
     if known.seconds is not None:
-        parts.append(f"ETA {'about ' if known.target is not None else ''}{clock_text(known.seconds)}")
+        early, late = (clock_text(seconds) for seconds in known.seconds)
+        parts.append(f"ETA {early}" if early == late else f"ETA {early} to {late}")
     else:
         parts.append("ETA unknown" + (f", at most {clock_text(known.most)}" if known.most is not None else ""))
     return "  ".join(parts)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from paceline.cli.deploy_init import init_command
 from paceline.cli.names import NamesAlgorithms, begun
-from paceline.cli.options import Absence, Checkpoint, Config, Json, Out, Quiet, Set, Trust, UntilOption
+from paceline.cli.options import Absence, Checkpoint, Config, Json, Out, Quiet, Set, Track, Trust, UntilOption
 from paceline.cli.performing import fresh, named
 from paceline.cli.serve import followed
 from paceline.errors import PacelineError, SettingError
@@ -38,6 +38,7 @@ def deploy_local(
     absence: Absence = None,
     trust: Trust = False,
     checkpoint: Checkpoint = None,
+    track: Track = None,
     seconds: Annotated[float, typer.Option("--seconds", help="How long a task may take.")] = 600.0,
 ) -> None:
     """Try out a federation: a SuperLink and some nodes, all of them processes of this machine, on loopback.
@@ -64,6 +65,7 @@ def deploy_local(
         checkpoint=checkpoint or "",
         out=str(directory),
         trust=trust,
+        track=track or [],
     )
     told = Console(stderr=True, quiet=quiet, highlight=False)
     place = directory.with_name(f"{directory.name}.federation")

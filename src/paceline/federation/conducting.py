@@ -27,6 +27,7 @@ from paceline.runs.local import check_real
 from paceline.runs.performing import Hosting, Resumption, perform, read_resumption
 from paceline.runs.stopping import Stopped
 from paceline.runs.until import Until
+from paceline.tracking.following import followed
 from paceline.worlds.local.checks import Checks
 
 TRIPS = "trips.jsonl"
@@ -77,7 +78,12 @@ def _run(grid: Grid, config: ServerConfig) -> None:
             config.limits.grace,
             Checks(config.limits.norm),
         )
-        outcome = perform(experiment, progress, resumption, hosting, progress)
+        outcome = followed(
+            config.run.track,
+            config.out,
+            progress,
+            lambda told: perform(experiment, told, resumption, hosting, progress),
+        )
     for run in outcome.failures:
         problem = run.failure
         raise problem if isinstance(problem, PacelineError) else SiteError(f"{type(problem).__name__}: {problem}")

@@ -67,6 +67,8 @@ class RunConfig:
     out: str = "runs/first"
     trust: bool = False
     """Whether settings may name code."""
+    track: list[str] = field(default_factory=list)
+    """Trackers that follow the run, as with ``--track``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from paceline.ledger.lock import Holder
 from paceline.reading import parse_object, read_text
 from paceline.runs.experiment import Experiment
 from paceline.runs.stopping import Stopping
+from paceline.tracking.following import check_trackers
 
 GLANCE = 0.2
 """Seconds between two looks."""
@@ -46,6 +47,7 @@ class Server:
 
     def check(self) -> Experiment:
         """What will be run; whatever is wrong with it is said before anything starts."""
+        check_trackers(self.config.run.track)
         link = self.config.superlink
         require_files(self.file, [link.authority, link.certificate, link.key, *link.keys, self.config.run.file])
         self.config.state.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': r"\symbol{34}",
     "`": r"\textasciigrave{}",
     "'": r"\textquotesingle{}",
     "±": r"$\pm$",

@@ -113,9 +113,9 @@ def drawing() -> Iterator[None]:
 
 def sheet(width: float, height: float, rows: int = 1) -> Any:
     """An empty figure of these inches, and its axes one below the other."""
-    from matplotlib.figure import Figure
+    from paceline.figures.shown import ShownFigure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = ShownFigure(figsize=(width, height), layout="constrained")
     figure.set_layout_engine("constrained", w_pad=0.02, h_pad=0.02, hspace=0.03)
     return figure, list(figure.subplots(rows, 1, squeeze=False)[:, 0])
 

@@ -44,12 +44,12 @@ def topology(groups: Sequence[Group], options: Options) -> Any:
 
 def _sheet(side: float, across: int, drawings: Sequence[tuple[Run, Links, Sequence[str]]]) -> Any:
     """Squares with their titles above, row by row."""
-    from matplotlib.figure import Figure
+    from paceline.figures.shown import ShownFigure
 
     head = LINE * max(len(title) for *_, title in drawings) + 0.02
     down = math.ceil(len(drawings) / across)
     width, height = side * across, down * (side + head)
-    figure = Figure(figsize=(width, height))
+    figure = ShownFigure(figsize=(width, height))
     for place, (run, links, title) in enumerate(drawings):
         row, column = divmod(place, across)
         floor = height - (row + 1) * (side + head)

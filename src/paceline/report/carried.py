@@ -7,10 +7,12 @@ from importlib.resources import files
 
 SCRIPTS = (
     "tools",
+    "svgpen",
     "save",
     "theme",
     "curves",
     "bars",
+    "topology",
     "spans",
     "rows",
     "path",

@@ -9,7 +9,6 @@ from paceline.report.runs import Group, Run
 from paceline.report.text import number
 
 _RULES = {"skip": "who is away is left out", "wait": "who is away is waited for"}
-_PARTICIPANTS = ("participants", "cohort", "concurrency")
 
 
 def facts(group: Group) -> dict[str, str]:
@@ -54,20 +53,29 @@ def reason(run: Run) -> str:
         most = run.figure("until", key)
         if most is not None and (run.figure(key) or 0.0) >= most:
             return f"{words} ({number(most)}{' s' * (key == 'time')})"
-    done = f"made all its {number(run.figure('rounds'))} rounds"
+    done = f"made all {number(run.figure('rounds'))} rounds"
     return f"{done} without meeting the target" if isinstance(run.summary.get("target"), dict) else done
 
 
 def participants(run: Run) -> str:
-    """How many clients take part at a time, of how many."""
+    """How many clients take part in a round, or at a time where there is no such thing as a round for all."""
     clients = run.settings.get("clients") or run.settings.get("fleet.size") or "unknown"
-    found = [run.settings.get(f"options.{key}", "null") for key in _PARTICIPANTS]
-    asked = next((value for value in found if value != "null"), None)
-    if asked is not None and "options.topology" in run.settings:
+    width, length, asked, busy = (_option(run, key) for key in ("width", "length", "participants", "concurrency"))
+    if width is not None and length is not None:
+        return f"{width} sequences of {length} clients a round, {clients} in all"
+    if asked is not None and (_option(run, "topology") or _option(run, "servers")):
         return f"{asked} clients of each server at a time, {clients} in all"
-    return (
-        f"all {clients} clients" if asked is None or asked == clients else f"{asked} of {clients} clients at a time"
-    )
+    if busy is not None and busy != clients:
+        return f"{busy} of {clients} clients at a time"
+    if asked is None or asked == clients:
+        return f"all {clients} clients"
+    free = "options.width" in run.settings and width is length is None  # the structure is chosen by itself
+    return f"{'up to ' * free}{asked} of {clients} clients a round"
+
+
+def _option(run: Run, name: str) -> str | None:
+    value = run.settings.get(f"options.{name}", "null")
+    return None if value == "null" else value
 
 
 def links(run: Run) -> str:

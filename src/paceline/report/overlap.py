@@ -55,7 +55,8 @@ def shares(found: Sequence[tuple[str, Sequence[Parties]]]) -> str:
     for name, seeds in found:
         cells = [name, *(_mean(seeds, figure) for _, figure in columns), _longest(seeds)]
         rows.append("".join(words("td", cell) for cell in cells))
-    text = _DEFINITION + (_SERVER if works else _NO_WORK) + _DEVICE
+    served = any(parties.servers for parties in every)
+    text = _DEFINITION + (_SERVER if works else _NO_WORK if served else "") + _DEVICE
     return table([words("th", title, scope="col") for title in titles], rows) + words("p", text, class_="note")
 
 

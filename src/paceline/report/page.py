@@ -17,10 +17,12 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 _MARKED = (
     "Vertical lines: when a server or a link failed, in the first seed of each algorithm; what followed is above."
 )
+_MET = "A seed that has met its target stops. "
 _ENDS = (
-    "A seed that has met its target stops. The line goes on, thinner, as the mean of the seeds still running; point"
-    " at it to see how many these are. Dots are where seeds end; a diamond is their mean, the table’s figure."
+    "Where some seeds have ended, the line goes on, thinner, as the mean of those still running; point at it to see"
+    " how many these are. Dots are where seeds end"
 )
+_DIAMOND = "; a diamond is their mean, the table’s figure"
 
 
 def write_report(
@@ -126,7 +128,9 @@ def _curves(groups: Sequence[Group], data: dict[str, Any]) -> str:
     if not data["measures"]:
         return title + words("p", "Nothing was measured.", class_="note")
     failed = words("p", _MARKED, class_="note") if marks.of_groups(groups) else ""
-    several = words("p", _ENDS, class_="note") if any(len(group.runs) > 1 for group in groups) else ""
+    asked = any(run.aimed for group in groups for run in group.runs)
+    ends = f"{_MET if asked else ''}{_ENDS}{_DIAMOND if asked else ''}."
+    several = words("p", ends, class_="note") if any(len(group.runs) > 1 for group in groups) else ""
     return title + several + failed + tag("div", id="curve-chart", class_="chart-box")
 
 

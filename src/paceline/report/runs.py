@@ -104,6 +104,11 @@ class Run:
             value = value.get(key) if isinstance(value, dict) else None
         return float(value) if _is_figure(value) else None
 
+    @property
+    def aimed(self) -> bool:
+        """Whether it was to end at an accuracy or a loss."""
+        return any(self.figure("target", key) is not None for key in ("accuracy", "loss"))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Group:

@@ -64,7 +64,8 @@ def _chart(run: Run, samples: NDArray[np.int64], labels: NDArray[np.int64] | Non
         columns = labels[clients].T
         stacks = [{"name": f"label {k}", "values": column.tolist()} for k, column in enumerate(columns)]
     text = (
-        f"{len(samples):,} clients have {number(float(samples.min()))} to {number(float(samples.max()))} samples,"
+        f"Partition {run.settings.get('partition', 'unknown')}, seed {run.seed}: {len(samples):,} clients have"
+        f" {number(float(samples.min()))} to {number(float(samples.max()))} samples,"
         f" {number(float(np.median(samples)))} in the middle"
     )
     if labels is not None:
@@ -77,14 +78,13 @@ def _chart(run: Run, samples: NDArray[np.int64], labels: NDArray[np.int64] | Non
         text += (
             f". Shown are {len(clients)} clients, picked evenly from the one with most samples to the one with fewest"
         )
-    name = f"samples of each client, by label (seed {run.seed}, partition {run.settings.get('partition', 'unknown')})"
     return {
         "id": "skew",
         "title": "How the data are spread",
         "text": f"{text}.",
         "axis": "client",
         "unit": "",
-        "words": name if labels is not None else "samples of each client",
+        "words": "samples",
         "places": [str(client) for client in clients.tolist()],
         "stacks": stacks,
     }

@@ -53,7 +53,7 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
     unknown = any(math.isnan(joules) for _, _, sums in found for _, joules in sums.values())
     note = (
         "Energy is left open where no watts were given (fleet.watts, fleet.link_watts, fleet.server_watts): it is"
-        " never taken as 0."
+        " never taken as 0. What takes no time takes no energy either."
     )
     return (
         words("h2", "Operations and energy", id="energy")

@@ -69,9 +69,7 @@ def compared(groups: Sequence[Group]) -> Comparison:
     sparse = any(run.figure("sparsity") is not None for group in groups for run in group.runs)
     accuracy = replace(_ACCURACY, best=None) if mixed_scores(groups) else _ACCURACY
     wanted = (*_TARGET, *(() if arrived else _WHOLE), *_REST, *(_SPARSE if sparse else ()), accuracy)
-    asked = any(
-        run.figure("target", key) is not None for g in groups for run in g.runs for key in ("accuracy", "loss")
-    )
+    asked = any(run.aimed for group in groups for run in group.runs)
     columns = [c for c in wanted if (asked and c.unreached) or any(_values(group, c) for group in groups)]
     rows, best = [], set()
     for place, group in enumerate(groups):
@@ -203,7 +201,8 @@ def comparison(groups: Sequence[Group]) -> str:
         cells += [words("td", text, **look) for text, look in zip(row[1:], looks, strict=True)]
         own = {key: text for key, text in decided.facts(group).items() if key not in shared}
         body.append("".join(cells))
-        body.append(tag("td", _facts(own), colspan=len(row), class_="facts"))
+        # On a narrow screen, where the table scrolls sideways, they stay in sight.
+        body.append(tag("td", tag("div", _facts(own)), colspan=len(row), class_="facts"))
     head = [words("th", title, scope="col") for title in found.titles]
     # On a narrow screen as on a wide one the facts are read before the figures.
     above = tag("p", f"{words('b', 'All runs: ')}{_facts(shared)}", class_="facts") if shared else ""
@@ -254,10 +253,10 @@ def table(head: Sequence[str], rows: Sequence[str], **attributes: object) -> str
 
 def mean_cell(values: Sequence[float], form: Callable[[float | None], str]) -> str:
     """The mean of at least one seed, with its confidence interval where there are several that differ."""
-    text = form(float(np.mean(values)))
+    mean = float(np.mean(values))
     if len(values) > 1 and (half := float(half_width(np.array(values)))) > 0:
-        return spread(text, form(float(f"{half:.2g}")))
-    return text
+        return spread(mean, half, form)
+    return form(mean)
 
 
 def _values(group: Group, column: _Column) -> list[float]:
@@ -267,7 +266,7 @@ def _values(group: Group, column: _Column) -> list[float]:
 
 def _cell(group: Group, column: _Column) -> str:
     values = _values(group, column)
-    asked = sum(any(run.figure("target", key) is not None for key in ("accuracy", "loss")) for run in group.runs)
+    asked = sum(run.aimed for run in group.runs)
     if column.unreached and asked and not values:
         return "not reached"
     if not values:

@@ -46,11 +46,19 @@ def percent(value: float | None) -> str:
     return f"{100 * value:.1f} %"
 
 
-def spread(middle: str, half: str) -> str:
-    """Two texts with units as one, ``3.1 ± 0.2 s``; the unit is said once if it is the same."""
-    value, _, unit = middle.rpartition(" ")
-    other, _, same = half.rpartition(" ")
-    return f"{value} ± {other} {unit}" if value and other and unit == same else f"{middle} ± {half}"
+def spread(middle: float, half: float, form: Callable[[float | None], str]) -> str:
+    """A mean and half of its interval in one unit, ``3.1 ± 0.2 s``.
+
+    The half has two digits, and the mean no finer ones: those would tell nothing.
+    """
+    if form is percent:
+        return f"{100 * middle:.1f} ± {percent(half)}"
+    scale, prefix = _prefix(middle) if form in _SCALED else (1.0, "")
+    rounded = float(f"{half / scale:.2g}")
+    places = max(0, 1 - math.floor(math.log10(rounded))) if rounded else 0
+    text = f"{middle / scale:,.{places}f} ± {rounded:,.{places}f}"
+    unit = prefix + _SCALED.get(form, "s" if form is seconds else "")
+    return f"{text} {unit}" if unit else text
 
 
 def size(value: float | None) -> str:
@@ -83,8 +91,15 @@ def _united(value: float | None, form: Callable[[float | None], str], unit: str)
 def _scaled(value: float | None, unit: str) -> str:
     if value is None or not math.isfinite(value):
         return MISSING
-    for prefix in ("", "k", "M", "G", "T", "P"):
-        if abs(value) < 999.5 or prefix == "P":
-            break
-        value /= 1000
-    return f"{number(value, 3)} {prefix}{unit}"
+    scale, prefix = _prefix(value)
+    return f"{number(value / scale, 3)} {prefix}{unit}"
+
+
+def _prefix(value: float) -> tuple[float, str]:
+    """The decimal prefix that leaves three digits before the point at most, and what it stands for."""
+    step = next((k for k in range(5) if abs(value) < 999.5 * 1000**k), 5)
+    return 1000.0**step, ("", "k", "M", "G", "T", "P")[step]
+
+
+_SCALED = {size: "B", energy: "J", operations: "FLOP"}
+"""The unit of each form that has decimal prefixes."""

@@ -45,7 +45,7 @@ def packed(found: Sequence[Kept], window: tuple[float, float] | None = None) -> 
     """The timelines of these runs for the page's script; those without spans in this time are left out."""
     most = MOST_SPANS // max(len(found), 1)
     timelines = [pack(one.run, one.label, most, window) for one in found]
-    return [one for one in timelines if one is not None]
+    return [one | {"told": _held(one)} for one in timelines if one is not None]
 
 
 def section(found: Sequence[Kept], timelines: Sequence[dict[str, Any]]) -> str:
@@ -57,7 +57,6 @@ def section(found: Sequence[Kept], timelines: Sequence[dict[str, Any]]) -> str:
     used = words("h2", "How much of the time servers and devices are used") + overlap.shares(shares) if shares else ""
     if timelines:
         frame = words("p", _HOW, class_="note no-print") + tag("div", id="timeline-box", class_="timeline-box")
-        frame += "".join(words("p", _held(one), class_="note") for one in timelines)
     else:
         frame = words("p", "It has no spans in this time.", class_="note")
     causes = words("h3", "Waiting and its causes in whole runs") + "".join(_waiting_details(one) for one in found)
@@ -66,7 +65,8 @@ def section(found: Sequence[Kept], timelines: Sequence[dict[str, Any]]) -> str:
 
 def _held(one: dict[str, Any]) -> str:
     """What of a run the timeline holds."""
-    text = f"{one['label']}, seed {one['seed']}: virtual time {number(one['begin'])} to {seconds(one['end'])}"
+    text = f"{one['label']}, seed {one['seed']}, {len(one['sites']):,} sites: virtual time"
+    text += f" {number(one['begin'])} to {seconds(one['end'])}"
     if one["whole"]:
         return f"{text}, all {one['count']:,} spans of the run."
     return (

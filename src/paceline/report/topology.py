@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ from paceline.report.text import site, size, tag, words
 SIZE, MIDDLE = 640, 320
 MOST_DEVICES = 120
 """More devices than these are drawn as one dot for each server, with how many they are."""
+MOST_LINKS = 2000
+"""Of more links than these only those with most traffic are drawn, and what has failed."""
 Links = dict[tuple[int, int], float]
 Point = tuple[float, float]
 
@@ -64,9 +66,9 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
 
 def draw(run: Run, links: Links) -> str:
     """The drawing of one run as SVG, and in words what it shows."""
-    picture = arranged(links)
     failed = {note.sites for note in run.notes if note.kind == "failure"}
-    most = max(links.values(), default=0.0) if picture.links is links else max(picture.links.values(), default=0.0)
+    picture = thinned(arranged(links), failed)
+    most = max(picture.links.values(), default=0.0)
     parts = [_link(picture, pair, amount, most, pair_failed(pair, failed)) for pair, amount in picture.links.items()]
     parts += [_node(picture, index, (index,) in failed) for index in picture.nodes]
     label = f"Topology: {picture.note}"
@@ -74,6 +76,15 @@ def draw(run: Run, links: Links) -> str:
         "svg", "".join(parts), viewBox=f"0 0 {SIZE} {SIZE}", class_="topology", role="img", aria_label=label
     )
     return drawing + words("p", picture.note, class_="note")
+
+
+def thinned(picture: Picture, failed: set[tuple[int, ...]]) -> Picture:
+    """The same without its least links, where there are more than a reader can tell apart."""
+    if len(picture.links) <= MOST_LINKS:
+        return picture
+    ranked = sorted(picture.links, key=lambda pair: (not pair_failed(pair, failed), -picture.links[pair], pair))
+    note = f"{picture.note} Drawn are the {MOST_LINKS:,} links with most traffic."
+    return replace(picture, links={pair: picture.links[pair] for pair in ranked[:MOST_LINKS]}, note=note)
 
 
 def pair_failed(pair: tuple[int, int], failed: set[tuple[int, ...]]) -> bool:
@@ -87,14 +98,23 @@ def arranged(links: Links) -> Picture:
     servers, devices = [s for s in sites if s < 0], [s for s in sites if s >= 0]
     several = len(servers) > 1
     names = {index: site(index, several=several) for index in sites}
-    told = f"{len(servers)} server{'s' * (len(servers) != 1)}, {len(devices):,} devices, {len(links):,} links"
-    told += f", {size(sum(links.values()))} in all"
+    told = f"{len(servers)} server{'s' * several}, " if servers else ""
+    told += f"{len(devices):,} devices, {len(links):,} links, {size(sum(links.values()))} in all"
     if servers and len(devices) > MOST_DEVICES:
         return _crowds(links, servers, names, f"{told}. Devices are drawn together, as one dot for each server")
-    nodes = dict(zip(servers, _ring(len(servers), 0.0 if len(servers) == 1 else 150.0), strict=True))
+    nodes = _servers(servers, links, 150.0)
     around = sorted(devices, key=lambda device: (_home(device, servers, links), device))
     nodes |= dict(zip(around, _ring(len(devices), 285.0), strict=True))
     return Picture(nodes=nodes, names=names, links=links, note=f"{told}.")
+
+
+def _servers(servers: Sequence[int], links: Links, radius: float) -> dict[int, Point]:
+    """Servers on a ring; one that all others are linked with, and no device, is their middle, as is a single one."""
+    near = {server: {a + b - server for a, b in links if server in (a, b)} for server in servers}
+    middle = [server for server in servers if near[server] == {*servers} - {server}]
+    middle = middle if len(middle) == 1 else servers[: len(servers) == 1]
+    around = [server for server in servers if server not in middle]
+    return dict(zip(around, _ring(len(around), radius), strict=True)) | dict.fromkeys(middle, (MIDDLE, MIDDLE))
 
 
 def _home(device: int, servers: Sequence[int], links: Links) -> int:
@@ -104,8 +124,7 @@ def _home(device: int, servers: Sequence[int], links: Links) -> int:
 
 
 def _crowds(links: Links, servers: Sequence[int], names: dict[int, str], note: str) -> Picture:
-    nodes = dict(zip(servers, _ring(len(servers), 0.0 if len(servers) == 1 else 150.0), strict=True))
-    outside = dict(zip(servers, _ring(len(servers), 270.0), strict=True))
+    nodes, outside = _servers(servers, links, 150.0), _servers(servers, links, 270.0)
     together: Links = {pair: amount for pair, amount in links.items() if pair[1] < 0}
     for server in servers:
         own = [pair for pair in links if pair[0] == server and pair[1] >= 0]
@@ -126,7 +145,9 @@ def _link(picture: Picture, pair: tuple[int, int], amount: float, most: float, f
     wide = 0.6 + 4.4 * (amount / most if most else 0.0)
     text = f"{picture.names[pair[0]]} and {picture.names[pair[1]]}: {size(amount)}{', has failed' * failed}"
     look = "edge failed" if failed else "edge"
-    return tag("line", words("title", text), x1=x1, y1=y1, x2=x2, y2=y2, stroke_width=wide, class_=look)
+    told = {"data_from": picture.names[pair[0]], "data_to": picture.names[pair[1]], "data_bytes": int(amount)}
+    told["data_failed"] = "yes" if failed else "no"
+    return tag("line", words("title", text), x1=x1, y1=y1, x2=x2, y2=y2, stroke_width=wide, class_=look, **told)
 
 
 def _node(picture: Picture, index: int, failed: bool) -> str:

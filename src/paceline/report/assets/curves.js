@@ -1,7 +1,5 @@
 // Accuracy and the like over time, rounds, traffic, energy: lines with bands, ends and the point at the target.
 
-const FONT = 'system-ui, sans-serif';
-
 /** Everything about one curve between its own ends: what it is at a place, by straight lines. */
 function valueAt(line, x) {
   const xs = line.x;
@@ -89,8 +87,7 @@ class Curves {
           { "aria-pressed": String(this.logarithmic), "aria-label": "logarithmic axis" }),
         button("zoom in", () => this.zoom(0.5), { "data-zoom": "in" }),
         button("zoom out", () => this.zoom(2), { "data-zoom": "out" })),
-      saveButtons(`${this.measure}-over-${this.axis}`, () => this.svg(), () => [this.chart.getWidth(), this.chart.getHeight()],
-        () => this.rows()));
+      saveButtons(`${this.measure}-over-${this.axis}`, () => this.picture(), () => this.rows()));
   }
 
   zoom(factor) {
@@ -99,7 +96,10 @@ class Curves {
     this.chart.dispatchAction({ type: "dataZoom", start: Math.max(0, middle - half), end: Math.min(100, middle + half) });
   }
 
-  svg() { return this.chart.renderToSVGString ? this.chart.renderToSVGString() : decodeURIComponent(this.chart.getDataURL({ type: "svg" }).split(",")[1]); }
+  picture() {
+    const keys = this.data.groups.filter((_, k) => !this.hidden.has(k)).map(({ label, look }) => ({ name: label, colour: inked(look), dash: look.dash }));
+    return { ...chartDrawing(this.chart), title: `${this.one.words} over ${this.data.axes[this.axis].words}`, keys };
+  }
 
   rows() {
     const head = ["method", this.axis, this.measure, "low", "high", "seeds"];
@@ -198,7 +198,7 @@ class Curves {
     const color = inked(group.look), dash = group.look.dash.length ? group.look.dash : "solid";
     const most = Math.max(1, ...line.seeds);
     const label = { show: !narrow, formatter: () => group.look.label, color: styled("--ink"), fontSize: 12, fontWeight: 600, fontFamily: FONT, distance: 8,
-      backgroundColor: styled("--paper"), padding: [1, 3], borderRadius: 3 };
+      backgroundColor: styled("--paper"), padding: [2, 4], borderRadius: 3, borderColor: color, borderWidth: 1.2 };
     const parts = this.stretches(line, most).map(({ points, full, last }) => ({
       type: "line", data: points, showSymbol: points.length === 1, symbolSize: 7, clip: true, silent: true, z: 4,
       lineStyle: { color, type: dash, width: full ? 2.4 : 1.2, opacity: full ? 1 : 0.75 }, itemStyle: { color },

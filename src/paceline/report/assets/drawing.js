@@ -104,6 +104,14 @@ class Drawing {
     this.lights(state, top, bottom);
   }
 
+  /** The same as SVG, of what is in sight. */
+  svg(state) {
+    const { pen } = this, other = new SvgPen(this.width, this.height);
+    this.pen = other;
+    try { this.draw(state); } finally { this.pen = pen; }
+    return other.root;
+  }
+
   top(state) { return state.pinned.length ? state.pinned.length * PIN + 6 : 0; }
 
   grounds(state, top, bottom) {
@@ -161,20 +169,20 @@ class Drawing {
     }
   }
 
+  /** Slanted lines over a rectangle; each ends where that does. */
   hatch(x, y, width, height) {
     const { pen } = this;
-    pen.save();
-    pen.beginPath();
-    pen.rect(x, y, width, height);
-    pen.clip();
     pen.strokeStyle = this.soft;
     pen.globalAlpha = 0.45;
     pen.lineWidth = 1;
     pen.beginPath();
     const first = Math.floor((x - height) / 7) * 7;
-    for (let at = first; at < Math.min(x + width, this.width); at += 7) { pen.moveTo(at, y + height); pen.lineTo(at + height, y); }
+    for (let at = first; at < Math.min(x + width, this.width); at += 7) {
+      const from = Math.max(0, x - at), to = Math.min(height, x + width - at);
+      if (to > from) { pen.moveTo(at + from, y + height - from); pen.lineTo(at + to, y + height - to); }
+    }
     pen.stroke();
-    pen.restore();
+    pen.globalAlpha = 1;
   }
 
   names(state, top, bottom) {

@@ -204,10 +204,7 @@ class Timeline {
 
   say(text) { this.words.textContent = text || this.told(); }
 
-  told() {
-    const { spans } = this.state;
-    return `${spans.about.label}, seed ${spans.about.seed}: ${plain(spans.count, 9)} spans of ${plain(spans.sites, 9)} sites.`;
-  }
+  told() { return this.state.spans.about.told; }
 
   // -- drawing -----------------------------------------------------------------------------------------------------
 
@@ -254,9 +251,15 @@ class Timeline {
   }
 
   saving() {
-    return element("div", { class: "choices save", role: "group", "aria-label": "save the timeline" },
-      button("PNG", () => this.canvas.toBlob((blob) => download("timeline.png", blob)), { "aria-label": "save timeline as PNG" }),
-      button("CSV", () => download("spans.csv", csv(this.rows()), "text/csv"), { "aria-label": "save the spans in sight as CSV" }));
+    const { about } = this.state.spans, name = `timeline of ${about.label}, seed ${about.seed}`;
+    return saveButtons(name, () => this.picture(`${about.label}, seed ${about.seed}`), () => this.rows());
+  }
+
+  /** What is in sight, with a key of those kinds that are shown. */
+  picture(title) {
+    const { width, height, colours } = this.drawing;
+    const keys = KINDS.map((name, k) => ({ name, colour: colours[k] })).filter((_, k) => this.state.filter.kinds[k]);
+    return { drawing: this.drawing.svg(this.state), width, height, title, keys };
   }
 
   /** The spans between the ends of what is in sight. */

@@ -1,5 +1,7 @@
 // Small tools: elements made of text that stays text, numbers with units.
 
+const FONT = "system-ui, sans-serif";
+
 /** An element; what is not an element among its children becomes text, never markup. */
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
