@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 from paceline.errors import SettingError
+from paceline.papers.entries import DADPFL, MISSING, NOIDLE, PFEDAVG, PSFL
 from paceline.papers.registry import REPRODUCTIONS, Entry, reproduce
 from paceline.papers.result import Reproduction, Request, Row, claimed, compared
 
@@ -69,14 +70,31 @@ def test_every_entry_has_its_function():
         assert callable(entry.load())
 
 
+FIGURES = {PSFL: range(1, 10), NOIDLE: range(1, 6), PFEDAVG: range(1, 9), DADPFL: range(1, 10)}
+TABLES = {PSFL: ["I"], NOIDLE: ["1", "2"], PFEDAVG: ["I", "II", "III", "IV", "V"], DADPFL: ["I", "II", "III"]}
+"""Of the papers, by hand."""
+
+
+@pytest.mark.parametrize("paper", FIGURES)
+def test_every_table_and_figure_is_computed_anew_or_said_to_be_missing(paper):
+    wanted = {f"Figure {n}" for n in FIGURES[paper]} | {f"Table {n}" for n in TABLES[paper]}
+    shown = {one for entry in REPRODUCTIONS.values() if entry.paper == paper for one in entry.shows}
+    missing = {one.what for one in MISSING if one.paper == paper}
+    assert wanted <= shown | missing
+    assert not shown & missing
+    assert {one for one in shown if one.split()[0] in ("Figure", "Table")} <= wanted
+
+
 # -- the command ----------------------------------------------------------------------------------------------------
 
 
 def test_without_an_id_all_are_listed(said):
     status, out, _ = said()
     assert status == 0
-    listed = [line.split()[0] for line in out.splitlines()]
-    assert listed == ["id", *REPRODUCTIONS]
+    entries, _, missing = out.partition("\n\n")
+    assert [line.split()[0] for line in entries.splitlines()] == ["id", *REPRODUCTIONS]
+    assert len(missing.splitlines()) == 1 + len(MISSING)
+    assert all(one.what in missing and one.why in missing for one in MISSING)
     names = [entry["id"] for entry in json.loads(said("--json")[1])]
     assert names == list(REPRODUCTIONS)
 

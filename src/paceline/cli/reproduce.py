@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from paceline.cli.limits import few_seeds
+from paceline.papers.entries import MISSING
 from paceline.papers.registry import REPRODUCTIONS, dump
 from paceline.papers.registry import reproduce as compute
 from paceline.papers.result import Cell, Reproduction
@@ -64,12 +65,18 @@ def _list(json: bool) -> None:
         typer.echo(dump([{k: v for k, v in entry.items() if k != "function"} for entry in listed]))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("id", "paper", "what", "scales", "needs training"):
+    for title in ("id", "paper", "shows", "what", "scales", "needs training"):
         table.add_column(title)
     for entry in REPRODUCTIONS.values():
-        scales = ", ".join(entry.scales) or WORDS[None]
-        table.add_row(entry.id, entry.paper, entry.title, scales, entry.training)
+        scales, shows = (", ".join(words) or WORDS[None] for words in (entry.scales, entry.shows))
+        table.add_row(entry.id, entry.paper, shows, entry.title, scales, entry.training)
     _console().print(table)
+    missing = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("not computed anew, or in part", "", "why"):
+        missing.add_column(title)
+    for row in MISSING:
+        missing.add_row(*row)
+    _console().print("", missing)
 
 
 def print_reproduction(found: Reproduction) -> None:

@@ -6,6 +6,8 @@ TABLE1 = {10: (2.18, 4.59), 20: (3.48, 5.74), 50: (6.54, 7.65), 100: (10.56, 9.4
 """Table I, theoretical: participants to (S, W)."""
 TABLE1_TRAINED = {10: (3, 3), 20: (4, 5), 50: (7, 7), 100: (10, 10), 200: (25, 8)}
 """Table I, experimental: participants to (S, W)."""
+CRITICAL = 2.245
+"""Section V-B, case 2: b/a above which the best width is said to be above √e."""
 SLOWER = 4.0
 """Figure 1: a round of SFL takes more than so many rounds of FedAvg."""
 
