@@ -58,6 +58,7 @@ CAPACITIES = "paceline.papers.pfedavg.capacities"
 SPEEDUP = "paceline.papers.pfedavg.speedup"
 ITERATIONS = "paceline.papers.pfedavg.times"
 OTHERS = "paceline.papers.pfedavg.graphs"
+WEIGHTED = "paceline.papers.pfedavg.weighted"
 DADPFL = "DA-DPFL, TNNLS"
 ABLATIONS = "paceline.papers.dadpfl.ablations"
 PEERS = "paceline.papers.dadpfl.times"
@@ -98,6 +99,7 @@ _ENTRIES = (
     Entry("pfedavg-fig7", "time to an accuracy over capacities", PFEDAVG, f"{CAPACITIES}:fig7", BOTH),
     Entry("pfedavg-fig8", "convergence with three weightings", PFEDAVG, f"{MIXED}:fig8", BOTH),
     Entry("pfedavg-graphs", "twelve other graphs: p against all modes", PFEDAVG, f"{OTHERS}:graphs", BOTH),
+    Entry("pfedavg-weights", "weights best by p and by all modes", PFEDAVG, f"{WEIGHTED}:weights", BOTH),
     Entry("noidle-screening", "hostile devices, and what screening saves", NOIDLE, f"{LEARNED}:screening", BOTH),
     Entry("dadpfl-table2", "traffic and operations of all methods", DADPFL, "paceline.papers.dadpfl.costs:table2"),
     Entry("dadpfl-fig3", "cost in time and energy over θ", DADPFL, "paceline.papers.dadpfl.energy:fig3"),
