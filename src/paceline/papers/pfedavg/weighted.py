@@ -47,13 +47,13 @@ def weights(request: Request, laboratory: Laboratory) -> Reproduction:
                 one.weights: by_seed(found[scene.name][f"{split}-{one.name}"], percent(whole, measure))
                 for one in those
             }
-            rows += compared_rows(f"{scene.name}, {split}, {what}, {name}", means, {one.weights: one for one in those})
+            rows += compared_rows(
+                f"{scene.name}, {split}, {what}, {name}", means, {one.weights: one for one in those}
+            )
     return Reproduction(rows=rows, note=f"{WEIGHTS_NOTE}{NOTE}")
 
 
-def compared_rows(
-    where: str, means: Mapping[str, Mapping[int, float]], overlays: Mapping[str, Overlay]
-) -> list[Row]:
+def compared_rows(where: str, means: Mapping[str, Mapping[int, float]], overlays: Mapping[str, Overlay]) -> list[Row]:
     """The accuracies of the weightings of one graph, and their differences beside what p and all modes say."""
     rows = [Row(f"{where}: {rule}", None, percentage(values), "%") for rule, values in means.items()]
     lasting = {rule: lasting_disagreement(one.mixing) for rule, one in overlays.items()}
