@@ -1,4 +1,4 @@
-"""Overlays made for capacities: limits are kept, the search is near what trying all overlays finds, files are read."""
+"""Overlays made for capacities: limits are kept, the search is near the best of all overlays, files are read."""
 
 from itertools import combinations
 

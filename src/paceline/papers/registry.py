@@ -61,6 +61,7 @@ OTHERS = "paceline.papers.pfedavg.graphs"
 WEIGHTED = "paceline.papers.pfedavg.weighted"
 DADPFL = "DA-DPFL, TNNLS"
 ABLATIONS = "paceline.papers.dadpfl.ablations"
+FRONTIER = "paceline.papers.dadpfl.frontier"
 PEERS = "paceline.papers.dadpfl.times"
 SPARSER = "paceline.papers.dadpfl.trained"
 BOTH = ("small", "paper")
@@ -110,6 +111,7 @@ _ENTRIES = (
     Entry("dadpfl-fig5", "accuracy and time over the neighbours M", DADPFL, f"{ABLATIONS}:fig5", THREE),
     Entry("dadpfl-fig6", "long runs to 80 % zeros, by thresholds", DADPFL, f"{ABLATIONS}:fig6", THREE),
     Entry("dadpfl-fig7", "accuracy over the wait cap N", DADPFL, f"{ABLATIONS}:fig7", THREE),
+    Entry("dadpfl-frontier", "time to accuracies over N and link costs", DADPFL, f"{FRONTIER}:frontier", THREE),
 )
 REPRODUCTIONS: dict[str, Entry] = {entry.id: entry for entry in _ENTRIES}
 
