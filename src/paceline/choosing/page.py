@@ -54,8 +54,8 @@ DA-DPFL is not here: it makes a model for each client and has no server
 
 The fastest method, with its time over FedAvg's (a geometric mean over pairs with the same seed) and the 95 %
 interval; then the second. *=* stands between them where the interval of their ratio includes 1: the seeds cannot tell
-them apart. A method of which not every seed arrived is not ranked. Where FedAvg itself is fastest, what is told is how
-much longer the second takes.
+them apart. A method of which not every seed arrived is not ranked. Where FedAvg itself is fastest, what is told is
+how much longer the second takes.
 """
 
 
