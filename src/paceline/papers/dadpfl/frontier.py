@@ -114,7 +114,7 @@ def _time_row(case: str, name: str, reached: Reached) -> Row:
     if not found.crossings:
         return Row(what, None, "not reached", "s")
     some = "" if found.complete else f"{len(found.crossings)} of {found.tried} seeds"
-    return Row(what, None, str(found.mean), "s", None, some)
+    return Row(what, None, shown(found.seconds), "s", None, some)
 
 
 def _first_row(case: str, reached: Reached) -> Row:
