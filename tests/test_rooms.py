@@ -31,6 +31,7 @@ ROOMS += [
     "chaos",
     "plans",
     "papers",
+    "choosing",
     "report",
     "tracing",
     "tracking",

@@ -78,6 +78,19 @@ def test_fedasync_on_a_quadratic_is_its_recursion():
     assert final(world, algorithm) == pytest.approx(x, abs=1e-12)
 
 
+def test_fedasyncs_staleness_can_be_counted_as_in_its_paper():
+    """One client, never late: the paper's staleness of its updates is 1, so that each counts (1 + 1)^-0.5 of α."""
+    centre = np.array([[1.0, -2.0, 0.5]])
+    for fresh, share in ((0, 0.6), (1, 0.6 * 2**-0.5)):
+        world = quadratic_world(centre)
+        x = world.initial_model().value.numpy()
+        for _ in range(4):
+            x = (1 - share) * x + share * (x - 0.3 * (x - centre[0]))
+        local = LocalSGD(lr=0.3, batch=1, steps=1, loss="squared")
+        algorithm = FedAsync(rounds=4, concurrency=1, mixing=0.6, fresh=fresh, local=local)
+        assert final(world, algorithm) == pytest.approx(x, abs=1e-12)
+
+
 def test_fedbuff_on_a_quadratic_is_its_recursion():
     """Three equal clients in step, buffer 3: every version applies three moves from the version before; the moves
     that started one version earlier do not exist, since all arrive together and restart together."""

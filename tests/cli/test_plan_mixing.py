@@ -38,12 +38,27 @@ def test_weights_signs_and_seeds_are_heard(paceline):
 def test_the_table_compares_all_weightings(paceline):
     done = paceline("plan", "mixing", "--graph", "ring:9")
     assert (done.status, done.err) == (0, "")
-    cells = {line.split()[0]: line.split()[1:4] for line in done.out.splitlines()[1:6]}
+    cells = {line.split()[0]: line.split()[1:4] for line in done.out.splitlines()[1:7]}
     assert cells["optimal"] == ["0.3842", "0.7847", "3"]
     assert cells["metropolis"] == ["0.2876", "0.8440", "5"]
-    assert set(cells) == {"optimal", "constant", "metropolis", "uniform", "random"}
+    assert set(cells) == {"optimal", "all-modes", "constant", "metropolis", "uniform", "random"}
     assert "9 nodes, 9 links, degree 2, diameter 4" in done.out
     assert "any one link may fail" in done.out
+
+
+def test_both_objectives(paceline):
+    def told(*words):
+        return answer(paceline("plan", "mixing", "--graph", "ring:9", "--json", *words))
+
+    slowest, all_modes = told("--objective", "slowest"), told("--objective", "all-modes")
+    assert slowest == told()
+    assert (slowest["weights"], all_modes["weights"]) == ("optimal", "all-modes")
+    assert slowest["p"] > all_modes["p"] and slowest["all_modes"] > all_modes["all_modes"]
+    assert all_modes["all_modes"] == pytest.approx(9 * all_modes["lasting_disagreement"])
+    assert all_modes["all_modes"] == pytest.approx(all_modes["all_modes_bound"], rel=1e-5)
+    assert (slowest["all_modes_bound"], all_modes["lambda_bound"]) == (None, None)
+    modes = np.linalg.eigvalsh(np.array(all_modes["matrix"]))[:-1] ** 2
+    assert all_modes["all_modes"] == pytest.approx((modes / (1 - modes)).sum())
 
 
 def test_a_graph_in_two_parts_is_warned_about(paceline, tmp_path):
@@ -54,6 +69,7 @@ def test_a_graph_in_two_parts_is_warned_about(paceline, tmp_path):
     assert "never" in done.out
     told = answer(paceline("plan", "mixing", "--graph", "links.txt", "--json"))
     assert (told["p"], told["lambda"], told["connected"], told["diameter"]) == (0, 1, False, None)
+    assert (told["all_modes"], told["lasting_disagreement"]) == (None, None)
     assert (told["rounds_to_halve"], told["edge_connectivity"], told["names"]) == (None, 0, ["a", "b", "c", "d"])
 
 
@@ -63,6 +79,8 @@ def test_a_graph_in_two_parts_is_warned_about(paceline, tmp_path):
         (("--graph", "rong:9"), "did you mean 'ring'?"),
         (("--graph", "torus:3"), "wanted torus:ROWSxCOLUMNS, as in torus:3x3"),
         (("--graph", "ring:9", "--weights", "best"), "weights are 'best'"),
+        (("--graph", "ring:9", "--objective", "all"), "--objective is 'all'"),
+        (("--graph", "ring:9", "--objective", "slowest", "--weights", "constant"), "leave one of the two out"),
     ],
 )
 def test_what_cannot_be_is_refused(paceline, words, complaint):

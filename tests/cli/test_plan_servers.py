@@ -49,12 +49,44 @@ def test_every_option_is_heard(paceline):
     assert told["demand"] == {
         "clients": 80, "participants": 20, "megabits": 8, "client_up": 4, "client_down": 16, "server": None,
         "node": 40, "link": None, "compute": 3, "spread": 0, "weights": "metropolis", "drift": 0.4,
-        "devices": None,
+        "devices": None, "network": None,
     }  # fmt: skip
     ring = next(one for one in told["candidates"] if one["name"] == "ring:5")
     assert ring["parts"] == {"server": 0, "clients": 2.5, "training": 3, "backbone": 0.4, "nodes": True}
     assert ring["time_simulated"] is None
     assert ring["clients"] == 20
+
+
+NETWORK = """server,neighbour,mbps
+paris,,1000
+rome,,100
+paris,rome,80
+paris,oslo,40
+rome,oslo,60
+oslo,bonn,30
+paris,bonn,50
+"""
+
+
+def test_a_network_and_a_design_for_it(paceline, tmp_path):
+    (tmp_path / "net.csv").write_text(NETWORK)
+    words = ("plan", "servers", "--network", "net.csv", "--design", "--participants", "8", "--topology", "star")
+    told = answer(paceline(*words, "--out", "overlay.txt", "--json"))
+    best = told["candidates"][0]
+    assert (best["name"], best["designed"], best["servers"]) == ("designed:4", True, 4)
+    assert told["demand"]["network"] == "net.csv"
+    assert {name for link in best["links"] for name in link} == {"paris", "rome", "oslo", "bonn"}
+    assert len((tmp_path / "overlay.txt").read_text().splitlines()) == len(best["links"])
+    again = answer(paceline("plan", "mixing", "--graph", "overlay.txt", "--json"))
+    assert again["p"] == pytest.approx(best["p"])
+    assert "unequal links are not simulated" in paceline(*words).out
+    for more, said in (
+        (("--servers", "4"), "leave out --servers"),
+        (("--out", "overlay.txt"), "is there already"),
+        (("--out", "none/overlay.txt"), "cannot be written"),
+    ):
+        done = paceline(*words, *more)
+        assert (done.status, done.out) == (1, "") and said in done.err
 
 
 def test_a_model_by_name(paceline):

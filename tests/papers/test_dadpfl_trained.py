@@ -115,6 +115,14 @@ def test_every_method_can_be_set_up(scene):
             assert (settings.algorithm.local.lr, settings.personal) == (one.rate, True)
 
 
+def test_on_the_ring_of_table_3_gossipfl_meets_neighbours_only():
+    assert {"gossipfl.group=2", "gossipfl.graph=ring"} <= set(SMALL["digits"].linked("ring", 2))
+    settings = make_settings(
+        "gossipfl", ["clients=10", *(w for w in SMALL["digits"].linked("ring", 2) if "gossip" in w)]
+    )
+    assert settings.algorithm.graph == "ring"
+
+
 def test_the_papers_scene_is_the_papers():
     settings = trial(PAPER["cifar10"], "pat", "da-dpfl", 0).settings()
     algorithm = settings.algorithm

@@ -66,6 +66,13 @@ def test_table_1_depends_on_what_the_solver_is_given(other):
             assert not after[name].ok
 
 
+def test_table_1_fits_the_largest_spread_of_a_client_and_not_the_mean():
+    """PS-E10: all five widths within 0.006 of the printed ones for κ = 1, off by three times as much for Eq. 26's."""
+    found = {row.name: row.ours for row in table1(Request()).rows if "fit of the five W" in row.name}
+    assert found["κ = 1.00 s (largest of a client): fit of the five W"] < 0.006
+    assert found["κ = 0.61 s (Eq. 26): fit of the five W"] > 0.015
+
+
 def test_table_1_is_the_solvers_answer(monkeypatch):
     real = psfl_theory.choose_structure
 

@@ -133,6 +133,16 @@ def test_waiting_for_a_device_that_is_away_is_not_taken_for_slowness():
     assert found.seconds > 20
     assert found.time_mean.value == pytest.approx(1.0)
     assert found.kappa2.value == pytest.approx(0.0, abs=1e-12)
+    assert "variance κ² = 0: every client always takes the same time" in found.text()
+
+
+@pytest.mark.parametrize("kappa", ["mean", "max"])
+def test_both_meanings_of_kappa_reach_the_bound(kappa):
+    """Of the discrete law with a jitter of 0.2: 0.61 on average (Eq. 26), at least 1 of one client (Assumption 5)."""
+    times = LawTimes(law="discrete", seed=0, jitter=0.2)
+    _, _, _, found = found_by(0, WarmUp(rounds=5, kappa=kappa), clients=100, times=times)
+    assert found.time_std == pytest.approx(0.61, rel=0.1) if kappa == "mean" else found.time_std > 1
+    assert "of one client at most" in found.text()
 
 
 class Slowing:

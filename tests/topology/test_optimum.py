@@ -100,7 +100,7 @@ def test_a_torus_of_middling_size_has_its_closed_form():
 
 
 def test_too_many_links_are_refused(monkeypatch):
-    monkeypatch.setattr("paceline.topology.interior.MOST_EDGES", 30)
+    monkeypatch.setattr("paceline.topology.edge_classes.MOST_EDGES", 30)
     with pytest.raises(SettingError, match="more than the 30"):
         optimal_weights(parse_graph("smallworld:20,4,0.3"))
 
@@ -125,9 +125,9 @@ def solved(monkeypatch):
     calls = []
     real = optimum_module._solve
 
-    def counted(graph, signed):
+    def counted(graph, signed, goal):
         calls.append((graph, signed))
-        return real(graph, signed)
+        return real(graph, signed, goal)
 
     monkeypatch.setattr(optimum_module, "_solve", counted)
     return calls

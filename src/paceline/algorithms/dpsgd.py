@@ -27,7 +27,7 @@ class DPSGD:
     """The graph of the clients: ``ring``, ``complete``, ``star``, ``tree``, or with numbers, which must give as many
     nodes as there are clients: ``torus:10x10``, ``regular:100,4``, a file."""
     weights: str = "metropolis"
-    """Mixing weights: metropolis (a third each on a ring), optimal, constant, uniform, random."""
+    """Mixing weights: metropolis (a third each on a ring), optimal, all-modes, constant, uniform, random."""
     local: LocalSGD = field(default_factory=LocalSGD)
 
     def check(self, clients: int) -> None:

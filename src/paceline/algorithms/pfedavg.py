@@ -32,7 +32,7 @@ from paceline.algorithms.overlay import Overlay
 from paceline.bounds import bounded, check_bounds
 from paceline.errors import SettingError, SiteError, nearest
 from paceline.learn.recipe import LocalSGD
-from paceline.topology import WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph
+from paceline.topology import SIGNABLE, WEIGHTINGS, Graph, Mixing, make_mixing, parse_graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +44,9 @@ class PFedAvg:
     """The overlay, and with it the number of servers: ``complete:9``, ``ring:9``, ``tree:9``, ``barbell:3,3``,
     ``star:9``, ``hypercube:3``, ``random:9,0.5``, ``regular:10,4``, ``smallworld:...``, a GraphML or edge file."""
     weights: str = "metropolis"
-    """Mixing weights: metropolis (the paper's, PF-7), optimal (PF-8), constant, uniform, random."""
+    """Mixing weights: metropolis (the paper's, PF-7), optimal (PF-8), all-modes, constant, uniform, random."""
     signed: bool = False
-    """Allow optimal and constant weights below 0 (PF-E3)."""
+    """Allow optimal, all-modes and constant weights below 0 (PF-E3)."""
     participants: int | None = bounded(4, least=1, none="for all")
     """Clients that each server draws in a round (K_i); none: all of its clients."""
     replacement: bool = False
@@ -68,8 +68,8 @@ class PFedAvg:
         require(servers <= clients, f"topology {self.topology!r} has {servers} servers for {clients} clients")
         fewest = clients // servers
         require(
-            not self.signed or self.weights in ("optimal", "constant"),
-            f"signed is for optimal and constant weights; {self.weights} ones are never below 0: leave it out",
+            not self.signed or self.weights in SIGNABLE,
+            f"signed is for {', '.join(SIGNABLE)} weights; {self.weights} ones are never below 0: leave it out",
         )
         require(
             self.participants is None or self.replacement or self.participants <= fewest,

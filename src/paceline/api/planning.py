@@ -14,6 +14,7 @@ from paceline.errors import SettingError
 from paceline.plans import fleet as measured
 from paceline.plans import methods, overlap, peers
 from paceline.plans import servers as overlays
+from paceline.plans.capacities import read_capacities
 from paceline.plans.demand import Demand
 from paceline.plans.demand_devices import from_devices, read_devices
 from paceline.plans.fleet_file import as_toml
@@ -80,20 +81,25 @@ def plan_servers(
     numbers: Sequence[int] = overlays.SERVERS,
     *,
     simulate: bool = False,
+    design: bool = False,
     fleet: str | PathLike[str] | None = None,
+    network: str | PathLike[str] | None = None,
     **more: Any,
 ) -> overlays.Plan:
     """How many parameter servers, and linked how: candidates by time, traffic and consensus, the best one first.
 
     ``more`` says what is asked of them: ``clients``, ``participants``, ``megabits``, ``client_up``, ``server``, …;
-    the file of a ``fleet`` says who the clients are, one by one.
+    the file of a ``fleet`` says who the clients are, one by one, that of a ``network`` what servers and links carry.
+    With ``design`` overlays are also made for that, besides those with a name.
 
     >>> plan_servers(["ring"], [4], clients=100, participants=20).best.servers in (1, 4)
     True
     """
     if fleet is not None:
         more |= from_devices(read_devices(fspath(fleet)), more)
-    return overlays.plan_servers(Demand(**more), topologies, numbers, simulate=simulate)
+    if network is not None:
+        more["network"] = read_capacities(fspath(network))
+    return overlays.plan_servers(Demand(**more), topologies, numbers, simulate=simulate, design=design)
 
 
 def plan_fleet(

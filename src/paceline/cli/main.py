@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from paceline.cli.chaos import chaos
+from paceline.cli.choose import choose
 from paceline.cli.data import data_app
 from paceline.cli.deploy import deploy_app
 from paceline.cli.figure import figure
@@ -65,6 +66,7 @@ app.command()(reproduce)
 app.command()(figure)
 app.command()(trace)
 app.command(cls=NamesAlgorithms)(chaos)
+app.command()(choose)
 app.command()(algorithms)
 app.command()(new)
 

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from paceline.cli.fleet import HELP as FLEET_HELP
 from paceline.cli.fleet import fleet_command
+from paceline.cli.mixing import mixing_command
 from paceline.cli.peers import peers_command
 from paceline.cli.plan_answer import Answer, print_json
 from paceline.cli.servers import HELP as SERVERS_HELP
@@ -19,7 +19,6 @@ from paceline.plans.pace import Pace
 
 if TYPE_CHECKING:
     from paceline.plans.overlap import Overlap
-    from paceline.topology import Mixing
 
 plan_app = typer.Typer(help="What would be best, without learning anything.", no_args_is_help=True)
 
@@ -30,6 +29,7 @@ def plans() -> None:
 
 
 plan_app.command("servers", help=SERVERS_HELP)(servers_command)
+plan_app.command("mixing")(mixing_command)
 plan_app.command("peers")(peers_command)
 plan_app.command("structure")(structure_command)
 plan_app.command("fleet", help=FLEET_HELP)(fleet_command)
@@ -99,92 +99,3 @@ def _overlap_answer(found: Overlap) -> Answer:
         rows.append(([NAMES[name], *seconds, f"x{one.speedup:.2f}", f"x{one.speedup_simulated:.2f}"], False))
     titles = ("method", "closed form", "simulated", "speed-up", "speed-up, simulated")
     return Answer(columns=titles, left=["method"], rows=rows, lines=explain(found))
-
-
-@plan_app.command("mixing")
-def mixing_command(
-    graph: Annotated[
-        str,
-        typer.Option(
-            "--graph",
-            "-g",
-            help="complete:9, ring:9, torus:3x3, tree:9, barbell:3,3, star:9, hypercube:3, random:9,0.5,"
-            " regular:100,4, smallworld:20,4,0.1, or a GraphML or edge-list file.",
-        ),
-    ],
-    weights: Annotated[
-        str,
-        typer.Option(
-            "--weights", "-w", help="How neighbours average: optimal, constant, metropolis, uniform or random."
-        ),
-    ] = "optimal",
-    signed: Annotated[
-        bool, typer.Option("--signed", help="Weights may be negative, which helps on trees and barbells.")
-    ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="For random graphs and random weights.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the matrix, on standard output.")] = False,
-) -> None:
-    """How fast servers or peers on a graph agree when they average, and the weights with which they agree fastest."""
-    # networkx and scipy are imported here and not above: help should not wait for them.
-    from paceline.topology import WEIGHTINGS, make_mixing, parse_graph
-
-    links = parse_graph(graph, seed=seed, connected=False)
-    chosen = make_mixing(links, weights, signed=signed, seed=seed)
-    if not links.connected:
-        problem = f"warning: {links.describe_parts()}; mixing brings none of them closer to another"
-        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(problem)
-    if as_json:
-        print_json(_mixing_tree(graph, chosen, seed))
-        return
-    others = {w: make_mixing(links, w, signed=signed, seed=seed) for w in WEIGHTINGS if w != weights}
-    _mixing_answer(graph, [chosen if w == weights else others[w] for w in WEIGHTINGS], chosen).print()
-
-
-def _mixing_tree(word: str, chosen: Mixing, seed: int) -> dict[str, Any]:
-    graph = chosen.graph
-    return {
-        "graph": word,
-        "nodes": graph.nodes,
-        "edges": len(graph.edges),
-        "names": list(graph.names) or None,
-        "connected": graph.connected,
-        "diameter": graph.diameter,
-        "degrees": list(graph.degrees),
-        "edge_connectivity": graph.edge_connectivity,
-        "disconnection_tolerance": graph.disconnection_tolerance,
-        "spectral_gap": graph.spectral_gap,
-        "weights": chosen.weights,
-        "signed": chosen.signed,
-        "seed": seed,
-        "p": chosen.p,
-        "lambda": chosen.factor,
-        "lambda_bound": chosen.bound,
-        "rounds_to_halve": chosen.rounds_to_halve,
-        "matrix": chosen.matrix.tolist(),
-    }
-
-
-def _mixing_answer(word: str, found: list[Mixing], chosen: Mixing) -> Answer:
-    from paceline.topology import WEIGHTINGS
-
-    rows = []
-    for one in found:
-        rounds = "never" if one.rounds_to_halve is None else str(one.rounds_to_halve)
-        about = WEIGHTINGS[one.weights] + (", signed" if one.signed else "")
-        rows.append(([one.weights, f"{one.p:.4f}", f"{one.factor:.4f}", rounds, about], one is chosen))
-    graph = chosen.graph
-    degrees = sorted({min(graph.degrees), max(graph.degrees)})
-    across = "" if graph.diameter is None else f", diameter {graph.diameter}"
-    lost = graph.disconnection_tolerance
-    held = f"any {lost} links may fail" if lost > 1 else "any one link may fail" if lost else "no link may fail"
-    robust = f" Edge connectivity {graph.edge_connectivity}: {held} before the graph can fall apart."
-    return Answer(
-        columns=("weights", "p", "lambda", "rounds to halve", ""),
-        left=("weights", ""),
-        rows=rows,
-        lines=[
-            f"{word}: {graph.nodes} nodes, {len(graph.edges)} links, degree {' to '.join(map(str, degrees))}{across}."
-            f"{robust if graph.connected and graph.edges else ''}",
-            "Rounds to halve: after so many rounds of mixing any disagreement is at most half of what it was.",
-        ],
-    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paceline.cli.plan_answer import Answer, print_json
+from paceline.cli.plan_answer import Answer, print_json, refuse_existing
 from paceline.errors import SettingError
 from paceline.plans.demand import Demand
 
@@ -25,7 +26,10 @@ HELP = (
     " the consensus rate of the overlay, K the clients of a round and K₀ those asked for. The theorem is a bound, and"
     " d a guess: see between which values the recommendation holds.\n\n"
     "With --fleet, the devices of a file are the clients, each with its own seconds and byte rates: simulated one by"
-    " one, and in the formula by their mean link and the expected slowest of a round."
+    " one, and in the formula by their mean link and the expected slowest of a round.\n\n"
+    "With --design, overlay and weights are chosen together for each number of servers: for every time that the"
+    " slowest link between servers may take, servers get as many neighbours as they can serve in it, chosen so that"
+    " all agree fastest; the best time is that of the least seconds times rounds."
 )
 
 
@@ -109,6 +113,23 @@ def servers_command(
         float,
         typer.Option("--drift", help="Share of the error, at p = 1, that grows as servers agree less; 0 to 1."),
     ] = Demand.drift,
+    design: Annotated[
+        bool,
+        typer.Option("--design", help="Also look for overlays that fit the rates of servers and links best."),
+    ] = False,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            "--network",
+            help="A CSV file with the columns server, neighbour, mbps: links that can be had and, without a"
+            " neighbour, the rate of a server. In the place of --servers, --node-mbps and --link-mbps; formulas"
+            " only.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A new file for the best overlay's links, which p-fedavg.topology takes."),
+    ] = None,
     closed_form: Annotated[
         bool, typer.Option("--closed-form", help="Formulas only, at once; nothing is simulated.")
     ] = False,
@@ -118,8 +139,11 @@ def servers_command(
     # networkx is imported here and not above: help should not wait for it.
     from paceline.plans.servers import SERVERS, TOPOLOGIES, plan_servers
 
+    if out is not None:
+        refuse_existing(out)
     demand = Demand(
         **_clients(fleet, clients, client_mbps, compute),
+        **_network(network, servers),
         participants=participants,
         megabits=_megabits(megabits, model, dataset),
         server=server_mbps,
@@ -129,7 +153,9 @@ def servers_command(
         weights=weights,
         drift=drift,
     )
-    found = plan_servers(demand, topology or TOPOLOGIES, servers or SERVERS, simulate=not closed_form)
+    found = plan_servers(demand, topology or TOPOLOGIES, servers or SERVERS, simulate=not closed_form, design=design)
+    if out is not None:
+        _write(found, out)
     if as_json:
         print_json(_tree(found))
     else:
@@ -146,6 +172,26 @@ def _clients(fleet: str | None, clients: int | None, mbps: str | None, compute: 
     from paceline.plans.demand_devices import from_devices, read_devices
 
     return given | from_devices(read_devices(fleet), given)
+
+
+def _network(file: str | None, servers: list[int] | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    if servers:
+        raise SettingError(f"{file} says which servers there are; leave out --servers")
+    from paceline.plans.capacities import read_capacities
+
+    return {"network": read_capacities(file)}
+
+
+def _write(plan: Plan, out: Path) -> None:
+    """The links of the best overlay, two numbers a line, counted from 0 as the servers of a run are."""
+    if not plan.best.graph.edges:
+        raise SettingError(f"one server alone is best, which has no links to write; leave out --out {out}")
+    try:
+        out.write_text("".join(f"{i} {j}\n" for i, j in plan.best.graph.edges), encoding="utf-8")
+    except OSError as problem:
+        raise SettingError(f"--out {out} cannot be written: {problem.strerror}") from None
 
 
 def _both_ways(text: str) -> tuple[float, float]:
@@ -178,18 +224,22 @@ def _tree(plan: Plan) -> dict[str, Any]:
     devices = plan.demand.devices
     demand = {key: None if value == math.inf else value for key, value in asdict(plan.demand).items()}
     demand["devices"] = None if devices is None else devices.file
+    demand["network"] = None if plan.demand.network is None else plan.demand.network.file
     return {
         "demand": demand,
-        "candidates": [_leaf(one) for one in plan.candidates],
+        "candidates": [_leaf(one, plan) for one in plan.candidates],
         "skipped": [asdict(one) for one in plan.skipped],
         "recommendation": {"name": plan.best.name, "reasons": explain(plan)},
     }
 
 
-def _leaf(one: Candidate) -> dict[str, Any]:
+def _leaf(one: Candidate, plan: Plan) -> dict[str, Any]:
+    network = plan.demand.network if one.servers > 1 else None
     return {
         "name": one.name,
+        "designed": one.designed,
         "servers": one.servers,
+        "links": [[network.called(k) for k in pair] if network else list(pair) for pair in one.graph.edges],
         "clients": one.clients,
         "time_closed_form": one.time_closed_form,
         "time_simulated": one.time_simulated,

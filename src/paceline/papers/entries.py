@@ -121,6 +121,7 @@ ENTRIES = (
         ("fig8", "convergence with three weightings", "trained:fig8", ("Figure 8",), BOTH),
         ("fig8-p", "the consensus rate of three weightings", "theory:fig8_rates", ("Figure 8",), ()),
         ("graphs", "twelve other graphs: p against all modes", "graphs:graphs", (), BOTH),
+        ("weights", "weights best by p and by all modes", "weighted:weights", (), BOTH),
     ),
     *_entries(
         DADPFL,
@@ -134,6 +135,7 @@ ENTRIES = (
         ("fig5", "score and sparsity over rounds; accuracy over M", "ablations:fig5", ("Figure 5",), THREE),
         ("fig6", "long runs to 80 % zeros, by thresholds", "ablations:fig6", ("Figure 6",), THREE),
         ("fig7", "accuracy over the wait cap N", "ablations:fig7", ("Figure 7",), THREE),
+        ("frontier", "time to accuracies over N and link costs", "frontier:frontier", (), THREE),
         ("fig8", "the share of clients that start at once", "times:fig8", ("Figure 8", "Proposition 1"), ()),
         ("fig9", "the mean longest wait over neighbours", "times:fig9", ("Figure 9",), ()),
         ("theorem3", "the terms of the bound, and what reuse does to it", "bounds:theorem3", ("Theorem 3",), ()),

@@ -10,6 +10,7 @@ from paceline.bounds import LONGEST
 from paceline.errors import SettingError, nearest
 
 if TYPE_CHECKING:
+    from paceline.plans.capacities import Capacities
     from paceline.plans.demand_devices import Devices
     from paceline.system.fleet import FleetSettings
 
@@ -41,6 +42,8 @@ class Demand:
     drift: float = 0.1
     devices: Devices | None = None
     """The clients one by one, if they are known; then ``compute`` and the clients' rates are their means."""
+    network: Capacities | None = None
+    """Servers and links with rates of their own, in the place of ``node`` and ``link``."""
 
     def __post_init__(self) -> None:
         if self.participants < 1 or self.clients < self.participants:

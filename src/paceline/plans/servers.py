@@ -16,23 +16,21 @@ drift in which a recommendation holds is given with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import networkx as nx
 
 from paceline.algorithms.structure import expected_maximum
-from paceline.errors import SettingError, nearest
+from paceline.errors import SettingError
+from paceline.plans.capacities import Capacities
 from paceline.plans.demand import Demand
+from paceline.plans.overlay_design import designs
+from paceline.plans.servers_families import SERVERS, TOPOLOGIES, asked, overlay
 from paceline.system.traces import BYTES_PER_MBIT
 from paceline.topology import Graph, make_mixing, parse_graph
-from paceline.topology.families import GRAPHS
 
 ONE = "one server"
-TOPOLOGIES = ("complete", "torus", "ring", "tree", "hypercube", "star")
-SERVERS = (1, 4, 9, 16, 25)
-MOST_SERVERS = 100
 MOST_TRANSFERS = {False: 2000, True: 800}
 """A round with more is not simulated, with all visits alike and with a spread: it would take many seconds."""
 TIE = 1e-3
@@ -86,6 +84,8 @@ class Candidate:
     """Standard error of that, in seconds."""
     by_formula: bool = False
     """Whether it is judged by the formula: some candidate was not simulated, and all must be judged alike."""
+    designed: bool = False
+    """Whether its overlay was made for what servers and links can carry."""
 
     @property
     def servers(self) -> int:
@@ -122,6 +122,8 @@ def slowest_link(graph: Graph, demand: Demand) -> tuple[float, bool]:
     """The largest T_ii' of Eq. 18, and whether a server's own rate is the reason."""
     if not graph.edges:
         return 0.0, False
+    if demand.network is not None:
+        return demand.network.seconds(graph, demand.megabits)
     # All links and all servers are alike but for their degrees, so the busiest server has the slowest link.
     share = demand.node / max(graph.degrees)
     return demand.megabits / min(share, demand.link), share < demand.link
@@ -188,19 +190,32 @@ class Plan:
 
 
 def plan_servers(
-    demand: Demand, topologies: Sequence[str] = TOPOLOGIES, servers: Sequence[int] = SERVERS, *, simulate: bool = True
+    demand: Demand,
+    topologies: Sequence[str] = TOPOLOGIES,
+    servers: Sequence[int] = SERVERS,
+    *,
+    simulate: bool = True,
+    design: bool = False,
 ) -> Plan:
-    """Judge every topology with every number of servers, and one server alone."""
+    """Judge every topology with every number of servers, and one server alone.
+
+    With ``design`` also an overlay for each number of servers that is made for what servers and links can carry
+    (``overlay_design.py``). A demand with a network has as many servers as that names, and is judged by the formula.
+    """
+    if demand.network is not None:
+        servers, simulate = (demand.network.servers,), False
     found: list[Candidate] = [_candidate(ONE, parse_graph("complete:1"), demand)]
     skipped: list[Skipped] = []
-    for name, lacking in _asked(topologies, servers):
+    for name, lacking in asked(topologies, servers):
         try:
-            graph = _graph(name, lacking)
+            graph = overlay(name, lacking)
             if graph.nodes > 1:
                 _refuse(graph, found, demand)
                 found.append(_candidate(name, graph, demand))
         except SettingError as problem:
             skipped.append(Skipped(name, str(problem)))
+    if design:
+        found += _designed(found, demand, servers)
     if skipped and len(found) == 1:
         reasons = "; ".join(f"{one.name}: {one.reason}" for one in skipped)
         raise SettingError(f"no candidate is left but one server; {reasons}")
@@ -217,64 +232,16 @@ def _ranked(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return best, *(one for one in order if one is not best)
 
 
-def _asked(topologies: Sequence[str], servers: Sequence[int]) -> Iterator[tuple[str, str]]:
-    """Overlays, families in every number and whole words as they are, and why one cannot be."""
-    for count in servers:
-        if not 1 <= count <= MOST_SERVERS:
-            raise SettingError(f"servers is {count}; give numbers from 1 to {MOST_SERVERS}")
-    words = list(dict.fromkeys(topologies))
-    families = [word for word in words if word in SIZED]
-    for count in dict.fromkeys(servers):
-        for family in families if count > 1 else ():
-            name = SIZED[family](count)
-            yield (name, "") if name else (f"{family} of {count}", LACKING[family])
-    for word in words:
-        if word not in SIZED:
-            _known(word)
-            yield word, ""
-
-
-def _known(word: str) -> None:
-    """Refuse what is no topology at all: one that is impossible is left out, one that is misspelt is not."""
-    if word in GRAPHS.names:
-        raise SettingError(f"the topology {word!r} needs numbers of its own, as in {GRAPHS.example(word)}")
-    if ":" not in word and not Path(word).expanduser().is_file():
-        known = (*SIZED, *GRAPHS.names)
-        raise SettingError(f"the topology {word!r} is neither known nor a file; {nearest(word, known)}")
-    if word.partition(":")[0] not in GRAPHS.names:
-        parse_graph(word)
-
-
-def _graph(word: str, lacking: str) -> Graph:
-    if lacking:
-        raise SettingError(lacking)
-    graph = parse_graph(word)
-    if graph.nodes > MOST_SERVERS:
-        raise SettingError(f"{graph.nodes} servers; at most {MOST_SERVERS} are compared")
-    return graph
-
-
-def _torus(count: int) -> str | None:
-    """The torus that is nearest to a square."""
-    rows = next((r for r in range(math.isqrt(count), 2, -1) if count % r == 0), None)
-    return f"torus:{rows}x{count // rows}" if rows else None
-
-
-SIZED: dict[str, Callable[[int], str | None]] = {
-    "complete": lambda count: f"complete:{count}",
-    "torus": _torus,
-    "ring": lambda count: f"ring:{count}",
-    "tree": lambda count: f"tree:{count}",
-    "hypercube": lambda count: None if count & (count - 1) else f"hypercube:{count.bit_length() - 1}",
-    "star": lambda count: f"star:{count}",
-    "barbell": lambda count: f"barbell:{count // 3},{count - 2 * (count // 3)}" if count >= 6 else None,
-}
-"""Families of which there is one for a number of servers; None where there is none."""
-LACKING = {
-    "torus": "a torus has 3 rows or more and 3 columns or more",
-    "hypercube": "a hypercube has 2, 4, 8, 16, ... servers",
-    "barbell": "a barbell has 6 servers or more",
-}
+def _designed(found: Sequence[Candidate], demand: Demand, servers: Sequence[int]) -> Iterator[Candidate]:
+    """For each number of servers the best overlay of those made for it, by the formula, if it is not there yet."""
+    for count in (count for count in dict.fromkeys(servers) if count > 1):
+        if math.ceil(demand.participants / count) > demand.clients // count:
+            continue
+        capacities = demand.network or Capacities.alike(count, demand.node, demand.link)
+        made = [_candidate(f"designed:{count}", graph, demand) for graph in designs(capacities, demand.megabits)]
+        best = min(made, key=lambda one: (one.score, one.total_bytes), default=None)
+        if best is not None and not any(_alike(best.graph, other.graph, demand) for other in found):
+            yield replace(best, designed=True)
 
 
 def _each(graph: Graph, demand: Demand) -> int:
@@ -286,9 +253,18 @@ def _refuse(graph: Graph, found: Sequence[Candidate], demand: Demand) -> None:
     each, fewest = _each(graph, demand), demand.clients // graph.nodes
     if each > fewest:
         raise SettingError(f"{demand.clients} clients leave {fewest} to some server, which needs {each} a round")
+    if demand.network is not None:
+        if graph.nodes != demand.network.servers:
+            raise SettingError(f"{graph.nodes} servers, where {demand.network.file} has {demand.network.servers}")
+        demand.network.require(graph)
     for other in found:
-        if _same(graph, other.graph):
+        if _alike(graph, other.graph, demand):
             raise SettingError(f"the same graph as {other.name}")
+
+
+def _alike(one: Graph, other: Graph, demand: Demand) -> bool:
+    """Whether two overlays are the same; where servers are unequal, also with the same servers at the same places."""
+    return one.edges == other.edges if demand.network is not None else _same(one, other)
 
 
 def _same(one: Graph, other: Graph) -> bool:

@@ -149,6 +149,10 @@ def _of_devices(plan: Plan) -> list[str]:
 
 
 def _of_times(plan: Plan) -> list[str]:
+    if plan.demand.network is not None:
+        return [
+            f"Judged by the formula, with the rates of {plan.demand.network.file}; unequal links are not simulated."
+        ]
     if plan.best.by_formula:
         large = ", ".join(one.name for one in plan.candidates if one.time_simulated is None)
         return [f"Judged by the formula, since some have too many transfers a round to be simulated: {large}."]

@@ -103,7 +103,7 @@ def structures(participants: int) -> list[tuple[int, int]]:
 
 def _several(participants: int, count: int) -> Iterator[Method]:
     """Several servers, which share the participants evenly, as far as that can be."""
-    from paceline.plans.servers import SIZED  # networkx is slow to import, and one server needs none of it
+    from paceline.plans.servers_families import SIZED  # networkx is slow to import, and one server needs none of it
 
     each = max(1, -(-participants // count))
     for overlay in OVERLAYS[2:] if count <= 3 else OVERLAYS:  # a ring of three is complete

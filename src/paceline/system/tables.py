@@ -41,6 +41,10 @@ class Row:
             raise self.wrong(f"{column} is empty")
         return cell
 
+    def blank(self, column: str) -> bool:
+        """Whether nothing stands in a cell."""
+        return not (self._cells[column] or "").strip()
+
     def number(self, column: str, *, positive: bool = False, most: float = MOST) -> float:
         """The cell as a number of at least 0, or above 0, that can be added up with others like it."""
         cell = self.text(column)

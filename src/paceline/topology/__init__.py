@@ -2,7 +2,7 @@
 
 from paceline.topology.families import parse_graph, random_graph
 from paceline.topology.graphs import Graph
-from paceline.topology.mixing import WEIGHTINGS, Mixing, make_mixing, weigh_parts
+from paceline.topology.mixing import SIGNABLE, WEIGHTINGS, Mixing, make_mixing, weigh_parts
 from paceline.topology.weights import consensus_rate, disagreement_factor, mixing_matrix
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "parse_graph",
     "random_graph",
     "Mixing",
+    "SIGNABLE",
     "WEIGHTINGS",
     "make_mixing",
     "weigh_parts",

@@ -16,19 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse import csr_array
+from scipy.linalg import LinAlgError
 
-from paceline.errors import SettingError
-from paceline.topology.graphs import Graph
+from paceline.topology.edge_classes import EdgeClasses, even, factored, inverse
 
 Array = NDArray[np.float64]
 Pair = tuple[Array, Array]
 
-FEW = 16
-"""Classes up to which the system is made of whole matrices instead of pairs of edges."""
-MOST_EDGES = 6000
-"""Edges with weights of their own beyond which the system would take more than a few hundred megabytes."""
 STEPS = 100
 """Steps after which it is given up; some fifteen are usual."""
 NEAR = 0.95
@@ -58,24 +52,8 @@ class _Direction:
     dnu: Array
 
 
-class InteriorPoint:
+class InteriorPoint(EdgeClasses):
     """The problem of one graph with one weight for each class of edges."""
-
-    def __init__(self, graph: Graph, classes: NDArray[np.intp], *, signed: bool) -> None:
-        self.n, self.k, m = graph.nodes, int(classes.max()) + 1, len(classes)
-        self.signed, self.classes = signed, classes
-        self.i, self.j = graph.ends
-        if self.k > FEW and m > MOST_EDGES:
-            raise SettingError(
-                f"the graph has {m} links, more than the {MOST_EDGES} whose weights can be optimised one by one;"
-                " use constant or metropolis weights"
-            )
-        self.eye, self.rest = np.eye(self.n), np.eye(self.n) - 1.0 / self.n
-        self.member = csr_array((np.ones(m), (np.arange(m), classes)), shape=(m, self.k))
-        ends = csr_array((np.ones(2 * m), (np.r_[self.i, self.j], np.tile(np.arange(m), 2))), shape=(self.n, m))
-        self.at_node = np.asarray((ends @ self.member).todense())
-        unit = np.eye(self.k)
-        self.laplacians = [csr_array(self._laplacian(row)) for row in unit] if self.k <= FEW else []
 
     def minimise(self, gap: float) -> tuple[Array, float]:
         """The edges' weights, and a bound that no λ is below; they are closer than ``gap`` if all went well."""
@@ -95,7 +73,7 @@ class InteriorPoint:
         return best[1][self.classes], bound
 
     def _start(self) -> _Point:
-        x = np.full(self.k, 1.0 / (self.at_node.sum(axis=1).max() + 1.0))
+        x = self._inside()
         s = float(np.abs(np.linalg.eigvalsh(self.rest - self._laplacian(x))).max()) + 0.1
         Z, tau = self.eye / (2 * self.n), s / (2 * self.n)
         return _Point(s, x, (Z, Z.copy()), tau / x, tau / self._diagonal(x))
@@ -105,7 +83,7 @@ class InteriorPoint:
         S, d = self._slacks(at.s, at.x), self._diagonal(at.x)
         if not self.signed and min(d.min(), at.x.min()) <= 0:  # rounding has eaten the way to the edge
             return False
-        G = (_inverse(S[0]), _inverse(S[1]))
+        G = (inverse(S[0]), inverse(S[1]))
         tau = self._complementarity(at, S, d)
         solve = self._system(at, G, d)
         guess = self._direction(at, G, d, solve, 0.0, None)
@@ -124,33 +102,9 @@ class InteriorPoint:
 
     # -- pieces of the problem ----------------------------------------------------------------------------------
 
-    def _laplacian(self, x: Array) -> Array:
-        """The Laplacian of the graph with these edge weights, L(x)."""
-        matrix = np.zeros((self.n, self.n))
-        matrix[self.i, self.j] = matrix[self.j, self.i] = -x[self.classes]
-        np.fill_diagonal(matrix, -matrix.sum(axis=1))
-        return matrix
-
-    def _diagonal(self, x: Array) -> Array:
-        """The diagonal of the mixing matrix W = I - L(x)."""
-        return np.asarray(1.0 - self.at_node @ x)
-
     def _slacks(self, s: float, x: Array) -> Pair:
         inner = self.rest - self._laplacian(x)
         return s * self.eye - inner, s * self.eye + inner
-
-    def _on_edges(self, matrix: Array) -> Array:
-        """Compute aᵀ·matrix·a for the vector a of every edge."""
-        own = np.diag(matrix)
-        return np.asarray(own[self.i] + own[self.j] - matrix[self.i, self.j] - matrix[self.j, self.i])
-
-    def _on_classes(self, matrix: Array) -> Array:
-        """⟨matrix, L_c⟩ for every class."""
-        return self._summed(self._on_edges(matrix))
-
-    def _summed(self, values: Array) -> Array:
-        """The sums of these numbers over the edges of each class."""
-        return np.bincount(self.classes, values, self.k).astype(np.float64, copy=False)
 
     def _complementarity(self, at: _Point, S: Pair, d: Array) -> float:
         total = float(np.vdot(S[0], at.Z[0]) + np.vdot(S[1], at.Z[1]))
@@ -170,28 +124,14 @@ class InteriorPoint:
         if not self.signed:
             matrix[1:, 1:] += (self.at_node.T * (at.nu / d)) @ self.at_node
             matrix[1:, 1:][np.diag_indices(self.k)] += at.mu / at.x
-        return _factored(matrix)
-
-    def _curvature(self, G: Array, Z: Array) -> tuple[Array, Array]:
-        """tr(G L_c Z) for all classes and tr(G L_c Z L_d) for all pairs of them."""
-        if self.laplacians:
-            with_G, with_Z = [one @ G for one in self.laplacians], [one @ Z for one in self.laplacians]
-            pairs = np.array([[np.vdot(a, b.T) for b in with_Z] for a in with_G])
-            return np.array([np.vdot(a, Z) for a in with_G]), _even(pairs)
-        left, right = G[self.i] - G[self.j], Z[self.i] - Z[self.j]
-        across = self._summed(np.einsum("en,en->e", left, right))
-        pairs = left[:, self.i] - left[:, self.j]
-        pairs *= right[:, self.i] - right[:, self.j]
-        if self.k < len(self.classes):
-            pairs = np.asarray(self.member.T @ (self.member.T @ pairs).T)
-        return across, pairs
+        return factored(matrix)
 
     def _direction(
         self, at: _Point, G: Pair, d: Array, solve: Callable[[Array], Array], tau: float, guess: _Direction | None
     ) -> _Direction:
         """Towards S·Z = τ·I; with a guess, also against the second-order error that it would make."""
         none = np.zeros((self.n, self.n))
-        wanted = [tau * g - (_even(g @ s @ z) if guess else none) for g, s, z in self._with(G, guess)]
+        wanted = [tau * g - (even(g @ s @ z) if guess else none) for g, s, z in self._with(G, guess)]
         right = np.empty(self.k + 1)
         right[0] = np.trace(wanted[0]) + np.trace(wanted[1]) - 1.0
         right[1:] = self._on_classes(wanted[0] - wanted[1])
@@ -204,7 +144,7 @@ class InteriorPoint:
         ds, dx = float(step[0]), step[1:]
         change = self._laplacian(dx)
         dS = (ds * self.eye + change, ds * self.eye - change)
-        dZ = [w - z - _even(g @ s @ z) for w, z, g, s in zip(wanted, at.Z, G, dS, strict=True)]
+        dZ = [w - z - even(g @ s @ z) for w, z, g, s in zip(wanted, at.Z, G, dS, strict=True)]
         if self.signed:
             return _Direction(ds, dx, dS, (dZ[0], dZ[1]), np.zeros_like(at.mu), np.zeros_like(at.nu))
         dmu = mu - at.mu - at.mu / at.x * dx
@@ -250,15 +190,6 @@ def _moved(at: _Point, step: _Direction, primal: float, dual: float) -> _Point:
     )
 
 
-def _inverse(matrix: Array) -> Array:
-    return _even(np.asarray(cho_solve(cho_factor(matrix, lower=True), np.eye(len(matrix)))))
-
-
-def _even(matrix: Array) -> Array:
-    """The symmetric part of a matrix that should be symmetric but for rounding."""
-    return (matrix + matrix.T) / 2
-
-
 def _reach(values: Array, change: Array) -> float:
     """The largest length up to 1 that keeps values + length·change >= 0."""
     falling = change < 0
@@ -276,18 +207,3 @@ def _definite(matrix: Array, change: Array, most: float) -> float:
         else:
             return length
     return 0.0
-
-
-def _factored(matrix: Array) -> Callable[[Array], Array]:
-    """A solver for this matrix, scaled: its unknowns differ by many orders of magnitude close to the boundary."""
-    if not (np.isfinite(matrix).all() and (np.diag(matrix) > 0).all()):
-        raise LinAlgError("the system of a step is not positive definite")
-    scale = 1.0 / np.sqrt(np.diag(matrix))
-    scaled = matrix * np.outer(scale, scale)
-    for ridge in (0.0, 1e-14, 1e-12, 1e-10):
-        try:
-            factor = cho_factor(scaled + ridge * np.eye(len(scale)), lower=True)
-        except LinAlgError:
-            continue
-        return lambda right: np.asarray(scale * cho_solve(factor, scale * right))
-    raise LinAlgError("the system of a step is not positive definite")

@@ -13,18 +13,23 @@ from numpy.typing import NDArray
 from paceline.errors import SettingError, nearest
 from paceline.topology import weights as rules
 from paceline.topology.graphs import Graph
-from paceline.topology.weights import disagreement_factor, mixing_matrix
+from paceline.topology.weights import disagreement_factor, disagreement_of_all_modes, mixing_matrix
 
 Array = NDArray[np.float64]
 
 WEIGHTINGS = {
     "optimal": "agrees fastest",
+    "all-modes": "stays closest while servers stray",
     "constant": "best of one weight for all links",
     "metropolis": "1/(larger degree of both ends + 1)",
     "uniform": "1/(largest degree + 1)",
     "random": "random, row sums at most 1",
 }
 """The ways to weigh links, and what each is."""
+BEST = {"optimal": "slowest", "all-modes": "all-modes"}
+"""Those that are solved for, and what they make least (``optimum.py``)."""
+SIGNABLE = ("optimal", "all-modes", "constant")
+"""Those that may be told to use weights below 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +43,7 @@ class Mixing:
     signed: bool = False
     """Whether entries may be negative."""
     bound: float | None = None
-    """For optimal weights: a proven lower bound of λ over all weights on this graph."""
+    """For weights that are solved for: a proven lower bound of what they make least, on this graph."""
 
     @cached_property
     def factor(self) -> float:
@@ -50,6 +55,16 @@ class Mixing:
     def p(self) -> float:
         """The consensus rate 1 - λ² (PF-6, PF-E1)."""
         return 1.0 - self.factor**2
+
+    @cached_property
+    def all_modes(self) -> float:
+        """The sum of λ²/(1 - λ²) over all modes of disagreement; infinite on a graph that is not connected."""
+        return disagreement_of_all_modes(self.matrix) if self.graph.connected else math.inf
+
+    @property
+    def lasting(self) -> float:
+        """That sum for one server: how far apart servers stay, squared, that each stray by 1 in every round."""
+        return self.all_modes / self.graph.nodes
 
     @property
     def rounds_to_halve(self) -> int | None:
@@ -64,17 +79,18 @@ class Mixing:
 def make_mixing(graph: Graph, weights: str = "optimal", *, signed: bool = False, seed: int = 0) -> Mixing:
     """The mixing matrix of this name; ``seed`` is for random weights, ``signed`` for optimal and constant ones.
 
-    On a graph that is not connected no weights bring all nodes together; optimal ones are then Metropolis's.
+    On a graph that is not connected no weights bring all nodes together; where they would be solved for, they are
+    Metropolis's.
     """
     if weights not in WEIGHTINGS:
         raise SettingError(f"weights are {weights!r}; {nearest(weights, WEIGHTINGS)}")
     bound = None
-    if weights == "optimal" and graph.connected:
+    if weights in BEST and graph.connected:
         from paceline.topology.optimum import optimal_weights
 
-        found = optimal_weights(graph, signed=signed)
+        found = optimal_weights(graph, signed=signed, objective=BEST[weights])
         edges, bound = found.weights, found.bound
-    elif weights in ("metropolis", "optimal"):
+    elif weights == "metropolis" or weights in BEST:
         edges = rules.metropolis(graph)
     elif weights == "uniform":
         edges = rules.uniform(graph)
@@ -87,7 +103,7 @@ def make_mixing(graph: Graph, weights: str = "optimal", *, signed: bool = False,
         # A row whose links sum to 1 leaves 0 for the diagonal, but for rounding.
         np.fill_diagonal(matrix, np.maximum(np.diag(matrix), 0.0))
     matrix.flags.writeable = False
-    return Mixing(graph, weights, matrix, signed and weights in ("optimal", "constant"), bound)
+    return Mixing(graph, weights, matrix, signed and weights in SIGNABLE, bound)
 
 
 def weigh_parts(graph: Graph, weigh: Callable[[Graph], Mixing]) -> Mixing:

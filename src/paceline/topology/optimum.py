@@ -1,31 +1,61 @@
-"""The weights that mix fastest on a graph (PF-8), with a proof of how far from the best they can be.
+"""The weights that mix best on a graph, with a proof of how far from the best they can be.
+
+What is best is one of two things. By ``slowest`` (PF-8), the largest λ = ‖W - J‖₂ is least: whatever servers disagree
+about fades fastest. By ``all-modes`` the sum of λ²/(1 - λ²) is (``all_modes.py``): servers that stray again and again
+stay closest together.
 
 λ = ‖W - J‖₂ is convex in the edge weights w, since W = I - L(w) with the weighted Laplacian L. So
 
     minimise s   subject to   -s·I ⪯ I - J - L(w) ⪯ s·I
 
-is a semidefinite program in one number an edge (``interior.py``). Every answer comes with a lower bound from the dual
-problem, so nothing has to be believed.
+is a semidefinite program in one number an edge (``interior.py``); the sum over all modes is convex, too. Every answer
+comes with a lower bound from the dual problem, so nothing has to be believed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.errors import PacelineError, SettingError
+from paceline.errors import PacelineError, SettingError, nearest
+from paceline.topology.all_modes import AllModes
 from paceline.topology.cache import cached, remember
 from paceline.topology.graphs import Graph
 from paceline.topology.interior import InteriorPoint
 from paceline.topology.threads import SMALL, one_thread
-from paceline.topology.weights import constant, disagreement_factor, metropolis, mixing_matrix
+from paceline.topology.weights import (
+    constant,
+    disagreement_factor,
+    disagreement_of_all_modes,
+    metropolis,
+    mixing_matrix,
+)
 
 Array = NDArray[np.float64]
 
 GAP = 1e-6
-"""How far above the best λ an answer may be."""
+"""How far above the best λ an answer may be, or which share above the best sum."""
+WORST = 1e-4
+"""How far above it an answer is worth nothing."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What weights are to make least."""
+
+    symbol: str
+    measure: Callable[[Array], float]
+    """Of a mixing matrix."""
+    solver: type[InteriorPoint] | type[AllModes]
+
+
+OBJECTIVES = {
+    "slowest": Objective("λ", disagreement_factor, InteriorPoint),
+    "all-modes": Objective("the sum over all modes", disagreement_of_all_modes, AllModes),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,33 +65,38 @@ class Optimum:
     weights: Array
     """One for each edge, in the order of the graph's edges."""
     bound: float
-    """λ of every other choice is at least this."""
+    """What every other choice comes to, λ or the sum, is at least this."""
 
 
-def optimal_weights(graph: Graph, *, signed: bool = False, solver: str = "interior") -> Optimum:
-    """Edge weights of the least λ (PF-8): all of W non-negative unless ``signed`` (PF-E3), no link off the graph.
+def optimal_weights(
+    graph: Graph, *, signed: bool = False, solver: str = "interior", objective: str = "slowest"
+) -> Optimum:
+    """Edge weights that are best by this objective; no entry of W is negative unless ``signed`` (PF-E3).
 
     ``solver="cvxpy"`` asks a general solver instead, which needs ``paceline[topology]`` and is for small graphs.
     """
     graph.require_connected()
     if solver not in ("interior", "cvxpy"):
         raise SettingError(f"solver is {solver!r}; wanted interior or cvxpy")
+    if objective not in OBJECTIVES:
+        raise SettingError(f"objective is {objective!r}; {nearest(objective, OBJECTIVES)}")
     if solver == "cvxpy":
         from paceline.topology.semidefinite import solve_semidefinite
 
-        return Optimum(solve_semidefinite(graph, signed=signed), 0.0)
+        return Optimum(solve_semidefinite(graph, signed=signed, all_modes=objective == "all-modes"), 0.0)
     if graph.nodes == 1:
         return Optimum(np.zeros(0), 0.0)
-    key = ("optimal", str(signed), repr(GAP))
-    if (known := cached(graph, key)) is not None and _holds(graph, found := Optimum(*known), signed):
+    goal = OBJECTIVES[objective]
+    key = ("optimal" if objective == "slowest" else objective, str(signed), repr(GAP))
+    if (known := cached(graph, key)) is not None and _holds(graph, found := Optimum(*known), signed, goal):
         return found
     with one_thread(max(graph.nodes, SMALL)):
-        found = _solve(graph, signed)
+        found = _solve(graph, signed, goal)
     remember(graph, key, found.weights, found.bound)
     return found
 
 
-def _solve(graph: Graph, signed: bool) -> Optimum:
+def _solve(graph: Graph, signed: bool, goal: Objective) -> Optimum:
     """Edges that look alike get one weight, if the bound then proves that this costs nothing; else each its own.
 
     The problem is convex, so weights averaged over the graph's symmetries are as good as any. Instead of finding the
@@ -71,35 +106,41 @@ def _solve(graph: Graph, signed: bool) -> Optimum:
     each = np.arange(len(graph.edges))
     found = None
     if classes.max() + 1 < len(each):
-        found = _best_of(graph, _interior(graph, classes, signed), signed)
-    if found is None or _lambda(graph, found.weights) - found.bound > 3 * GAP:
-        found = _best_of(graph, _interior(graph, each, signed), signed)
-    if _lambda(graph, found.weights) - found.bound > 1e-4:
+        found = _best_of(graph, _interior(graph, classes, signed, goal), signed, goal)
+    if found is None or _above(graph, found, goal) > 3 * GAP:
+        found = _best_of(graph, _interior(graph, each, signed, goal), signed, goal)
+    if _above(graph, found, goal) > WORST:
         raise PacelineError(
-            f"the best mixing weights were not found: λ = {_lambda(graph, found.weights):.6g} but the bound is"
-            f" {found.bound:.6g}; use constant or metropolis weights or the solver cvxpy, and report the graph"
+            f"the best mixing weights were not found: {goal.symbol} is {_value(graph, found.weights, goal):.6g}, but"
+            f" the bound is {found.bound:.6g}; use constant or metropolis weights or the solver cvxpy, and report the"
+            " graph"
         )
     return found
 
 
-def _interior(graph: Graph, classes: NDArray[np.intp], signed: bool) -> Optimum:
-    return Optimum(*InteriorPoint(graph, classes, signed=signed).minimise(GAP))
+def _interior(graph: Graph, classes: NDArray[np.intp], signed: bool, goal: Objective) -> Optimum:
+    return Optimum(*goal.solver(graph, classes, signed=signed).minimise(GAP))
 
 
-def _best_of(graph: Graph, found: Optimum, signed: bool) -> Optimum:
+def _best_of(graph: Graph, found: Optimum, signed: bool, goal: Objective) -> Optimum:
     """Closed forms that are as good win: on rings and tori they are exact where Newton's are nearly so."""
     candidates = (constant(graph, signed=signed), metropolis(graph), found.weights)
-    return Optimum(min(candidates, key=lambda weights: _lambda(graph, weights)), found.bound)
+    return Optimum(min(candidates, key=lambda weights: _value(graph, weights, goal)), found.bound)
 
 
-def _lambda(graph: Graph, weights: Array) -> float:
-    return disagreement_factor(mixing_matrix(graph, weights))
+def _value(graph: Graph, weights: Array, goal: Objective) -> float:
+    return goal.measure(mixing_matrix(graph, weights))
 
 
-def _holds(graph: Graph, found: Optimum, signed: bool) -> bool:
+def _above(graph: Graph, found: Optimum, goal: Objective) -> float:
+    """How far these weights are above the bound; as a share of it where it is above 1, which no λ is."""
+    return (_value(graph, found.weights, goal) - found.bound) / max(1.0, found.bound)
+
+
+def _holds(graph: Graph, found: Optimum, signed: bool, goal: Objective) -> bool:
     """Whether these are feasible weights that the bound proves to be good."""
     matrix = mixing_matrix(graph, found.weights)
-    return bool((signed or matrix.min() > -1e-12) and -1e-9 <= disagreement_factor(matrix) - found.bound <= 1e-4)
+    return bool((signed or matrix.min() > -1e-12) and -1e-9 <= _above(graph, found, goal) <= WORST)
 
 
 def _alike(graph: Graph) -> NDArray[np.intp]:

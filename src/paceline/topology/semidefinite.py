@@ -1,4 +1,7 @@
-"""PF-8 as a semidefinite program for a general solver: slow, but written by others, so it can check ours."""
+"""PF-8, and the sum over all modes, as semidefinite programs for a general solver.
+
+It is slow, but written by others, so that it can check ours.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ MOST_NODES = 80
 """Beyond this a general solver takes minutes and gigabytes."""
 
 
-def solve_semidefinite(graph: Graph, *, signed: bool = False) -> Array:
+def solve_semidefinite(graph: Graph, *, signed: bool = False, all_modes: bool = False) -> Array:
     """The optimal edge weights by cvxpy and its default solver of semidefinite programs."""
     try:
         cp: Any = import_module("cvxpy")
@@ -37,10 +40,11 @@ def solve_semidefinite(graph: Graph, *, signed: bool = False) -> Array:
     weights, radius = cp.Variable(len(graph.edges)), cp.Variable()
     eye = np.eye(graph.nodes)
     rest = eye - 1.0 / graph.nodes - incidence @ cp.diag(weights) @ incidence.T
-    limits = [radius * eye - rest >> 0, radius * eye + rest >> 0]
+    limits = [] if all_modes else [radius * eye - rest >> 0, radius * eye + rest >> 0]
+    goal = (cp.tr_inv(eye - rest) + cp.tr_inv(eye + rest)) / 2 if all_modes else radius
     if not signed:
         limits += [weights >= 0, np.abs(incidence) @ weights <= 1]
-    problem = cp.Problem(cp.Minimize(radius), limits)
+    problem = cp.Problem(cp.Minimize(goal), limits)
     problem.solve(solver=cp.CLARABEL)
     if weights.value is None or problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
         raise PacelineError(f"cvxpy did not solve the mixing problem ({problem.status}); use the solver interior")

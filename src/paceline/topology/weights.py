@@ -34,6 +34,17 @@ def consensus_rate(matrix: Array) -> float:
     return 1.0 - disagreement_factor(matrix) ** 2
 
 
+def disagreement_of_all_modes(matrix: Array) -> float:
+    """The sum of λ²/(1 - λ²) over the eigenvalues of a symmetric W but that of the mean; infinite if one is 1.
+
+    It is how far nodes stay apart in the long run, squared and added up, that each stray by 1 in a direction of their
+    own in every round before they mix.
+    """
+    squares = np.sort(eigenvalues(matrix - 1.0 / len(matrix)) ** 2)
+    # The mean's own is 0 after the subtraction, and adds nothing.
+    return float(np.sum(squares / (1.0 - squares))) if squares[-1] < 1.0 - 1e-12 else float("inf")
+
+
 def metropolis(graph: Graph) -> Array:
     """1 / (max of the two ends' degrees + 1): the paper's default (PF-7)."""
     degrees = np.array(graph.degrees, np.float64)
