@@ -179,7 +179,7 @@ class Transfers:
         lanes = self._lanes.hold(source, "send"), self._lanes.hold(target, "receive")
         flow = self._flows.begin(route, size)
         begun = self._loop.time()
-        engaged = [self._diary.add(site, begun, math.inf) for site in (source, target) if site >= 0]
+        engaged = [self._diary.open(site, begun) for site in (source, target) if site >= 0]
         try:
             if failing < math.inf:
                 await asyncio.wait([flow.done, self._alarm(failing)], return_when=asyncio.FIRST_COMPLETED)
@@ -197,8 +197,7 @@ class Transfers:
             self._lanes.release(target, "receive", lanes[1])
             end = self._loop.time()
             for span in engaged:
-                if span is not None:
-                    span[1] = end
+                span[1] = end
         return Moved(end, size, flow.joules, lanes)
 
     # -- ends ----------------------------------------------------------------------------------------------------
