@@ -60,11 +60,6 @@ class Transfers:
         self._alarms: dict[float, asyncio.Future[None]] = {}
         self._flows = Flows(loop, fleet.network) if fleet.network is not None else None
 
-    def pass_at_once(self, source: int, target: int, size: float, round: int) -> None:
-        """Book a transfer where all are at once."""
-        now = self._loop.time()
-        self._ledger.transfer(source, target, now, now, round, size, 0.0)
-
     async def carry(self, source: int, target: int, size: float, round: int, *, waits: bool = True) -> None:
         """Move so many bytes; ``Dropped`` or ``Severed`` where an end or the link fails before they are over."""
         now = self._loop.time()
