@@ -5,17 +5,34 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from paceline.ledger import NO_SITE
 from paceline.worlds.diary import Diary
 
 Activity = tuple[int, float, float]
 """A site was busy from a moment to another. (A plain tuple: millions are made.)"""
 
 
-def say_where(problem: BaseException, log: Sequence[Activity]) -> None:
-    """Tell an exception which site its branch was last busy at; the innermost branch speaks first."""
-    if log and not hasattr(problem, "__notes__"):
-        site = log[-1][0]
-        problem.add_note(f"in a branch last at {f'client {site}' if site >= 0 else f'server {site}'}")
+class Branch:
+    """Where a branch of a run has been: all of it where a barrier will ask, else only the last site."""
+
+    __slots__ = ("last", "log")
+
+    def __init__(self, log: list[Activity] | None) -> None:
+        self.log = log
+        self.last = NO_SITE
+
+    def note(self, site: int, start: float, end: float) -> None:
+        """A site was busy in this branch."""
+        if self.log is None:
+            self.last = site
+        else:
+            self.log.append((site, start, end))
+
+    def say_where(self, problem: BaseException) -> None:
+        """Tell an exception which site the branch was last busy at; the innermost branch speaks first."""
+        site = self.log[-1][0] if self.log else self.last
+        if site != NO_SITE and not hasattr(problem, "__notes__"):
+            problem.add_note(f"in a branch last at {f'client {site}' if site >= 0 else f'server {site}'}")
 
 
 def book_waits(

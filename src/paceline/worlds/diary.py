@@ -16,27 +16,16 @@ Away = Callable[[int, float, float], list[Interval]]
 """When a site was away between two moments."""
 
 
-class Days:
-    """What one site does: its occupied intervals, and a bound on when the last of them ends."""
-
-    __slots__ = ("latest", "spans")
-
-    def __init__(self, span: list[float]) -> None:
-        self.spans = [span]
-        self.latest = span[1]
-
-    def are_free(self, begin: float, end: float) -> bool:
-        """Whether nothing is done between two moments."""
-        return self.latest <= begin or all(stop <= begin or start >= end for start, stop in self.spans)
-
-
 class Diary:
     """Occupied intervals of every site, as far back as somebody may ask."""
 
     def __init__(self, ledger: Ledger, away: Away | None = None) -> None:
         self._ledger = ledger
         self._away = away
-        self._sites: dict[int, Days] = {}
+        self._last: dict[int, Interval] = {}
+        """What each site did or does last: nearly always all that anybody may ask about."""
+        self._others: dict[int, list[Interval | list[float]]] = {}
+        """What else of a site may still be asked about."""
         self._open: dict[int, float] = {}
         self._asked = 0
         self._since = math.inf
@@ -55,31 +44,33 @@ class Diary:
         # Questions are asked in the order of time: the first that is open is the oldest.
         self._since = next(iter(self._open.values()), math.inf)
 
-    def add(self, site: int, start: float, end: float) -> list[float] | None:
-        """The site is occupied from start to end, of which the end may be yet to come.
-
-        Returns start and end: where the end is not known (infinite), it is to be written there when it is.
-        """
+    def add(self, site: int, start: float, end: float) -> None:
+        """The site is occupied from start to end, of which the end may be yet to come."""
         if end <= start:
-            return None
-        added = [start, end]
-        days = self._sites.get(site)
-        if days is None:
-            self._sites[site] = Days(added)
-            return added
-        spans, since = days.spans, self._since if self._since < start else start
-        if spans and spans[0][1] <= since:
-            spans[:] = [span for span in spans if span[1] > since] if len(spans) > 1 else ()
-        spans.append(added)
-        days.latest = max(days.latest, end)
-        return added
+            return
+        last = self._last.get(site)
+        if last is not None and last[1] > (self._since if self._since < start else start):
+            self._remember(site, last, start)
+        self._last[site] = start, end
+
+    def open(self, site: int, start: float) -> list[float]:
+        """The site is occupied from now on: start and end, where the end is to be written when it is known."""
+        span = [start, math.inf]
+        self._remember(site, span, start)
+        return span
+
+    def _remember(self, site: int, span: Interval | list[float], now: float) -> None:
+        """Keep a span beside the site's last one, and forget those that nobody can ask about any more."""
+        others, since = self._others.setdefault(site, []), min(self._since, now)
+        if others and others[0][1] <= since:
+            others[:] = [other for other in others if other[1] > since]
+        others.append(span)
 
     def book_wait(self, site: int, begin: float, end: float, round: int, cause: int) -> None:
         """The site was engaged and waited: book the part of it in which it was there and did nothing else."""
         if end <= begin:
             return
-        days = self._sites.get(site)
-        if self._away is None and (days is None or days.are_free(begin, end)):
+        if self._away is None and self._is_free(site, begin, end):
             self._ledger.wait(site, begin, end, round, cause)
             self.add(site, begin, end)
             return
@@ -87,16 +78,23 @@ class Diary:
             self._ledger.wait(site, start, stop, round, cause)
             self.add(site, start, stop)
 
+    def _spans(self, site: int) -> list[Interval | list[float]]:
+        last = self._last.get(site)
+        return [*self._others.get(site, ())] + ([] if last is None else [last])
+
+    def _is_free(self, site: int, begin: float, end: float) -> bool:
+        """Whether the site does nothing between two moments."""
+        return all(stop <= begin or start >= end for start, stop in self._spans(site))
+
     def _gaps(self, site: int, begin: float, end: float) -> list[Interval]:
-        days = self._sites.get(site)
-        known: list[list[float]] = [] if days is None else list(days.spans)
+        known = [(start, stop) for start, stop in self._spans(site)]
         if self._away is not None and site >= 0:
-            known += [list(interval) for interval in self._away(site, begin, end)]
+            known += self._away(site, begin, end)
         if not known:
             return [(begin, end)]
         known.sort()
         found, free = [], begin
-        for start, stop in [*known, [end, math.inf]]:
+        for start, stop in [*known, (end, math.inf)]:
             if start > free:
                 found.append((free, min(start, end)))
             free = max(free, stop)

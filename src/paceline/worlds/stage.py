@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,25 +13,23 @@ import numpy as np
 from paceline.errors import Deserted, Dropped
 from paceline.learn.graph import Model, Promise
 from paceline.learn.job import Score
-from paceline.learn.recipe import LocalSGD, one_step
+from paceline.learn.recipe import LocalSGD
 from paceline.ledger import NO_SITE, Ledger
 from paceline.ledger.events import Chronicle, Event
 from paceline.seeds import Address, stream
-from paceline.worlds.barrier import Activity, book_waits, say_where
+from paceline.worlds.barrier import Activity, Branch, book_waits
 from paceline.worlds.diary import Diary
 from paceline.worlds.learner import Learner
+from paceline.worlds.lessons import Lessons
 from paceline.worlds.machines import Machines, Task
 from paceline.worlds.privacy.spending import Spending
 from paceline.worlds.public import PublicSamples
 
 T = TypeVar("T")
-Log = list[Activity] | deque[Activity]
-BRANCH: contextvars.ContextVar[Log | None] = contextvars.ContextVar("branch", default=None)
-"""What the branch that runs now has done."""
+BRANCH: contextvars.ContextVar[Branch | None] = contextvars.ContextVar("branch", default=None)
+"""The branch that runs now."""
 ROUND: contextvars.ContextVar[int | None] = contextvars.ContextVar("round", default=None)
 """The round that the branch that runs now is in, where it has said so."""
-NOTHING: dict[str, Model] = {}
-"""The extras of nearly all visits; nobody writes into it."""
 
 
 class Stage:
@@ -56,9 +54,6 @@ class Stage:
         self.learning = Lessons(self)
         self.spending: Spending | None = None
         """What has been spent of privacy, where uploads are protected."""
-        self.at_once = False
-        """Whether every message arrives as it is, and at the instant at which it is sent, whatever happens: then it
-        need only be booked."""
         self._diary = diary
 
     # -- what costs no time ---------------------------------------------------------------------------------
@@ -116,18 +111,8 @@ class Stage:
         flops: float | None = None,
     ) -> Model:
         """Have a client train a model on its own samples."""
-        extras = NOTHING
-        if mask is not None or correction is not None or anchor is not None:
-            given = {"mask": mask, "correction": correction, "anchor": anchor}
-            extras = {name: extra for name, extra in given.items() if extra is not None}
-        work = self.learner.problem.flops(client, recipe, flops)
-        task = Task("train", client, model, recipe, self.round, work, extras)
-        begin = self.loop.now
-        try:  # as ``visit`` does; a million times, so without another call
-            return (await self.machines.visit(task))[0]
-        finally:
-            if (log := BRANCH.get()) is not None:
-                log.append((client, begin, self.loop.now))
+        work, extras = self.learner.problem.flops(client, recipe, flops), named(mask, correction, anchor)
+        return (await self.visit(Task("train", client, model, recipe, self.round, work, extras)))[0]
 
     async def visit(self, task: Task) -> tuple[Model, Model | None]:
         """Have a client compute something, and book its time."""
@@ -140,9 +125,6 @@ class Stage:
     async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
         """Move a model over the links of both ends."""
         begin = self.loop.now
-        if self.at_once:
-            self._pass_at_once(source, target, begin, model.nbytes)
-            return model
         try:
             return (await self.machines.carry((model,), source, target, self.round, waits=waits))[0]
         finally:
@@ -153,29 +135,15 @@ class Stage:
     ) -> Sequence[Model]:
         """Send several models as one message."""
         begin = self.loop.now
-        if self.at_once:
-            self._pass_at_once(source, target, begin, sum([model.nbytes for model in models]))
-            return models
         try:
             return await self.machines.carry(models, source, target, self.round, waits=waits)
         finally:
             self._note_both(source, target, begin)
 
-    def _pass_at_once(self, source: int, target: int, now: float, size: float) -> None:
-        """Book and note a message; with few calls, for there are millions."""
-        round, log = ROUND.get(), BRANCH.get()
-        self.ledger.transfer(source, target, now, now, self.progress if round is None else round, size, 0.0)
-        if log is not None:
-            log.append((source, now, now))
-            log.append((target, now, now))
-
     def _note_both(self, source: int, target: int, begin: float) -> None:
         """Also where it had to wait: what is booked there is not a barrier's wait, and being away is none."""
-        log = BRANCH.get()
-        if log is not None:
-            now = self.loop.now
-            log.append((source, begin, now))
-            log.append((target, begin, now))
+        self.note(source, begin, self.loop.now)
+        self.note(target, begin, self.loop.now)
 
     async def transfers(self, moves: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Side by side where links are shared, else one after the other."""
@@ -237,11 +205,8 @@ class Stage:
         logs: list[list[Activity]] = []
         tasks: list[asyncio.Task[T]] = []
         for branch in branches:
-            log: list[Activity] = []
-            context = contextvars.copy_context()
-            context.run(BRANCH.set, log)
-            logs.append(log)
-            tasks.append(self.loop.create_task(branch, context=context))
+            logs.append([])
+            tasks.append(self._start(branch, Branch(logs[-1])))
         question = self._diary.ask(begin)
         try:
             results = list(await asyncio.gather(*tasks))
@@ -249,14 +214,20 @@ class Stage:
         except BaseException as problem:
             for task, log in zip(tasks, logs, strict=True):
                 if task.done() and not task.cancelled() and task.exception() is problem:
-                    say_where(problem, log)
+                    Branch(log).say_where(problem)
                 task.cancel()
             raise
         finally:
             self._diary.answered(question)
         if outer is not None:
-            outer.extend((site, begin, self.now()) for site in sites)
+            for site in sites:
+                outer.note(site, begin, self.now())
         return results
+
+    def _start(self, coroutine: Coroutine[Any, Any, T], branch: Branch) -> asyncio.Task[T]:
+        context = contextvars.copy_context()
+        context.run(BRANCH.set, branch)
+        return self.loop.create_task(coroutine, context=context)
 
     def settled(self) -> asyncio.Future[None]:
         """Wait for the end of this instant, after everything that happens at it."""
@@ -264,86 +235,27 @@ class Stage:
 
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A branch of its own until the run ends."""
-        log: deque[Activity] = deque(maxlen=1)  # it may run for long: only its last place is kept
-        context = contextvars.copy_context()
-        context.run(BRANCH.set, log)
-        task = self.loop.create_task(branch, context=context)
-
-        def done(task: asyncio.Task[Any]) -> None:
-            if not task.cancelled() and (problem := task.exception()) is not None:
-                say_where(problem, log)
-                if isinstance(problem, Deserted) and self.on_deserted is not None:
-                    self.on_deserted(problem)
-                else:
-                    self.loop.fail(problem)
-
-        task.add_done_callback(done)
+        place = Branch(None)  # it may run for long: only its last place is kept
+        task = self._start(branch, place)
+        task.add_done_callback(partial(self._ended, place))
         return task
+
+    def _ended(self, place: Branch, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            place.say_where(problem)
+            if isinstance(problem, Deserted) and self.on_deserted is not None:
+                self.on_deserted(problem)
+            else:
+                self.loop.fail(problem)
 
     def note(self, site: int, start: float, end: float) -> None:
         """A site was engaged in the branch that runs now: what it waited meanwhile is not the barrier's to book."""
-        log = BRANCH.get()
-        if log is not None:
-            log.append((site, start, end))
+        branch = BRANCH.get()
+        if branch is not None:
+            branch.note(site, start, end)
 
 
-class Lessons:
-    """What else than trained models can be learned in a world."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._problem = stage.learner.problem
-
-    @property
-    def kinds(self) -> int:
-        """How many architectures there are."""
-        return len(self._problem.spaces)
-
-    def kind(self, client: int) -> int:
-        """Return which of the architectures a client has, by its number."""
-        return self._problem.kind(client)
-
-    async def probe(self, client: int, model: Model, recipe: LocalSGD) -> Model:
-        """Have a client compute its full gradient at a model."""
-        work, round = self._problem.probe_flops(client), self._stage.round
-        task = Task(act="probe", client=client, model=model, recipe=recipe, round=round, flops=work)
-        return (await self._stage.visit(task))[0]
-
-    async def train_then_gradient(
-        self,
-        client: int,
-        model: Model,
-        recipe: LocalSGD,
-        *,
-        at: Callable[[Model], Model],
-        mask: Model | None = None,
-        flops: float | None = None,
-    ) -> tuple[Model, Model]:
-        """One visit of a visit's time and that of one dense batch, also where visits' times come from a law."""
-        samples = self._stage.samples(client)
-        share = min(1.0, one_step(recipe).samples_for(samples) / recipe.samples_for(samples))
-        task = Task(
-            act="train",
-            client=client,
-            model=model,
-            recipe=recipe,
-            round=self._stage.round,
-            flops=self._problem.flops(client, recipe, flops),
-            extras={} if mask is None else {"mask": mask},
-            gradient_at=at,
-            gradient_flops=self._problem.flops(client, recipe),
-            gradient_share=share,
-        )
-        trained, gradient = await self._stage.visit(task)
-        assert gradient is not None
-        return trained, gradient
-
-    def visits_per_probe(self, client: int, recipe: LocalSGD) -> float:
-        """From the mean times of both: 1 where times come from a law whatever the work."""
-        seconds, problem = self._stage.machines.seconds, self._problem
-        return seconds(client, problem.flops(client, recipe)) / seconds(client, problem.probe_flops(client))
-
-    def expect(self, promise: Promise[Any]) -> None:
-        """Have it computed at the next stop."""
-        self._stage.bring(promise.models)
-        self._stage.learner.expect(promise)
+def named(mask: Model | None, correction: Model | None, anchor: Model | None) -> dict[str, Model]:
+    """The models that a visit takes besides the one it starts from, by name."""
+    given = {"mask": mask, "correction": correction, "anchor": anchor}
+    return {name: extra for name, extra in given.items() if extra is not None}

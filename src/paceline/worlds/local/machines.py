@@ -202,10 +202,9 @@ class WallMachines:
     async def _occupied(self, *sites: int) -> AsyncIterator[None]:
         """Nobody waits while it is busy; when that ends is not known before."""
         now = self.loop.time()
-        spans = [self.diary.add(site, now, math.inf) for site in sites if site >= 0]
+        spans = [self.diary.open(site, now) for site in sites if site >= 0]
         try:
             yield
         finally:
             for span in spans:
-                if span is not None:
-                    span[1] = self.loop.time()
+                span[1] = self.loop.time()

@@ -60,11 +60,6 @@ class Transfers:
         self._alarms: dict[float, asyncio.Future[None]] = {}
         self._flows = Flows(loop, fleet.network) if fleet.network is not None else None
 
-    def pass_at_once(self, source: int, target: int, size: float, round: int) -> None:
-        """Book a transfer where all are at once."""
-        now = self._loop.time()
-        self._ledger.transfer(source, target, now, now, round, size, 0.0)
-
     async def carry(self, source: int, target: int, size: float, round: int, *, waits: bool = True) -> None:
         """Move so many bytes; ``Dropped`` or ``Severed`` where an end or the link fails before they are over."""
         now = self._loop.time()
@@ -179,7 +174,7 @@ class Transfers:
         lanes = self._lanes.hold(source, "send"), self._lanes.hold(target, "receive")
         flow = self._flows.begin(route, size)
         begun = self._loop.time()
-        engaged = [self._diary.add(site, begun, math.inf) for site in (source, target) if site >= 0]
+        engaged = [self._diary.open(site, begun) for site in (source, target) if site >= 0]
         try:
             if failing < math.inf:
                 await asyncio.wait([flow.done, self._alarm(failing)], return_when=asyncio.FIRST_COMPLETED)
@@ -197,8 +192,7 @@ class Transfers:
             self._lanes.release(target, "receive", lanes[1])
             end = self._loop.time()
             for span in engaged:
-                if span is not None:
-                    span[1] = end
+                span[1] = end
         return Moved(end, size, flow.joules, lanes)
 
     # -- ends ----------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from paceline.worlds.privacy.settings import UNPROTECTED, Privacy
 from paceline.worlds.privacy.spending import Spending
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.presence import SimulatedPresence
+from paceline.worlds.simulation.undisturbed import UndisturbedStage
 from paceline.worlds.stage import Stage
 
 FRUITLESS = 2000
@@ -63,6 +64,19 @@ class SimulatedMachines:
         self._visits: dict[int, int] = {}
         self._free: dict[int, float] = {}
         self._broken_off = 0
+
+    def is_busy(self, client: int) -> bool:
+        """Whether a client computes just now."""
+        return self._free.get(client, 0.0) > self.loop.now
+
+    def begin(self, client: int, flops: float) -> tuple[int, float, float]:
+        """Let a client begin what nothing will interrupt: the visit's number, when it ends, and its joules."""
+        start, visit = self.loop.now, self._visits.get(client, 0)
+        self._visits[client] = visit + 1
+        seconds, joules = self._cost(client, visit, flops)
+        end = self._free[client] = start + seconds
+        self.diary.add(client, start, end)
+        return visit, end, joules
 
     async def visit(self, task: Task) -> tuple[Model, Model | None]:
         """The client's time passes, the result is a promise; one that leaves may have to do it again when back."""
@@ -142,10 +156,7 @@ class SimulatedMachines:
     ) -> Sequence[Model]:
         """Move models over the links of both ends."""
         size = sum([model.nbytes for model in models])
-        if self.at_once:
-            self._transfers.pass_at_once(source, target, size, round)
-        else:
-            await self._transfers.carry(source, target, size, round, waits=waits)
+        await self._transfers.carry(source, target, size, round, waits=waits)
         return models
 
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
@@ -230,8 +241,8 @@ def simulate(
     spending = Spending(privacy, sums, fleet.size, steady=machines.presence.steady) if sums is not None else None
     if spending is not None:  # what a device sends is protected before anything can happen to it on its way
         outer = PrivateMachines(outer, learner, spending)
-    stage = Stage(outer, learner, ledger, machines.diary)
-    stage.at_once = outer is machines and machines.at_once
+    undisturbed = outer is machines and machines.at_once
+    stage = (UndisturbedStage if undisturbed else Stage)(outer, learner, ledger, machines.diary)
     if spending is not None:
         stage.spending = spending
         stage.tell(Event(text=spending.text()))
