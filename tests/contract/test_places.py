@@ -4,7 +4,8 @@ import pytest
 
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import Deserted, Fruitless, Misplaced, SiteError
-from paceline.learn.graph import LocalReadings, Reading, combine
+from paceline.learn.graph import combine
+from paceline.learn.promises import LocalReadings, Reading
 from paceline.learn.recipe import LocalSGD
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run

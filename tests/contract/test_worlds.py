@@ -10,7 +10,8 @@ import torch
 
 from paceline.errors import Dropped, Misplaced, SiteError
 from paceline.learn.cohort.trainer import CohortTrainer
-from paceline.learn.graph import Comparison, Reading, mean
+from paceline.learn.graph import mean
+from paceline.learn.promises import Comparison, Reading
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger.events import Event
 from paceline.runs.local import make_local_run

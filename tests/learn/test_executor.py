@@ -10,8 +10,9 @@ from torch.nn import functional as F
 
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor, Statistics
-from paceline.learn.graph import Measure, Model, Visit, mean
+from paceline.learn.graph import Model, Visit, mean
 from paceline.learn.job import Score, Shards, Trained
+from paceline.learn.promises import Measure
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import ReferenceTrainer
 from paceline.learn.space import Space

@@ -13,21 +13,9 @@ from torch import nn
 from paceline.learn import graph
 from paceline.learn.codecs import Masked
 from paceline.learn.executor import Executor
-from paceline.learn.graph import (
-    Ghost,
-    Measure,
-    Model,
-    Reading,
-    Sum,
-    Visit,
-    by_rows,
-    combine,
-    mean,
-    once,
-    packed,
-    total,
-)
+from paceline.learn.graph import Ghost, Model, Sum, Visit, by_rows, combine, mean, once, packed, total
 from paceline.learn.job import Score, Shards, Trained
+from paceline.learn.promises import Measure, Reading
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 

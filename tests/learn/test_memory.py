@@ -15,9 +15,10 @@ from paceline.learn import memory, notices
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.footprint import Need, model_bytes, outputs, sample_bytes
-from paceline.learn.graph import Measure, Model, Sum, Visit, by_rows, combine, mean
+from paceline.learn.graph import Model, Sum, Visit, by_rows, combine, mean
 from paceline.learn.job import Score, Shards, Trained, TrainJob
 from paceline.learn.memory import MIB, Budget, ground, rounded_down
+from paceline.learn.promises import Measure
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.register import Register, registering
 from paceline.learn.space import Space

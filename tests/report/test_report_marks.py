@@ -11,7 +11,7 @@ from paceline.report.overlap import details
 from paceline.report.parties import read_parties
 from paceline.report.runs import group_runs, load_run
 from paceline.report.spans import Waiting
-from paceline.report.tables import causes
+from paceline.report.timelines import causes
 
 
 def failed(time, name, *sites):

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from paceline.report.spans import NO_SITE, Waiting
-from paceline.report.tables import causes
 from paceline.report.text import number, percent, seconds, site, size, spread, tag, words
+from paceline.report.timelines import causes
 from paceline.statistics import half_width
 
 

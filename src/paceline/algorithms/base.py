@@ -14,22 +14,9 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from paceline.algorithms.world import World
 from paceline.errors import Deserted, Dropped, SettingError
-from paceline.learn.graph import (
-    Comparison,
-    LocalReadings,
-    Measure,
-    Model,
-    Reading,
-    apply,
-    by_rows,
-    combine,
-    encoded,
-    mean,
-    once,
-    packed,
-    total,
-)
+from paceline.learn.graph import Model, apply, by_rows, combine, encoded, mean, once, packed, total
 from paceline.learn.job import Score, Spread
+from paceline.learn.promises import Comparison, LocalReadings, Measure, Reading
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger.events import Event
 from paceline.seeds import Address

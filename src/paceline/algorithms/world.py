@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from torch import Tensor
 
-from paceline.learn.graph import Model, Promise
+from paceline.learn.graph import Model
+from paceline.learn.promises import Promise
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger.events import Event
 from paceline.seeds import Address

@@ -11,19 +11,15 @@ from functools import cached_property
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from paceline.api.models import state_dict
 from paceline.errors import DataError, nearest
-from paceline.figures.kinds import draw
-from paceline.figures.latex import latex_table
-from paceline.figures.paper import Options, parse_width
-from paceline.report.page import write_report
 from paceline.report.runs import Group, Run, group_runs, load_run
-from paceline.report.spans import read_spans
 from paceline.report.tables import Comparison, compared, comparison, remarks
+
+if TYPE_CHECKING:  # pages and figures are imported by those who ask for one: a run alone does without their 20 MB
+    import pyarrow as pa
 
 Frame = Any
 """A pandas DataFrame where pandas is installed, else a pyarrow Table."""
@@ -49,6 +45,8 @@ class Table:
 
     def latex(self) -> str:
         """The same table in LaTeX, with booktabs' rules."""
+        from paceline.figures.latex import latex_table
+
         return latex_table(self._groups)
 
 
@@ -115,6 +113,8 @@ class Result:
 
     def frame(self) -> Frame:
         """The metrics of all runs as one frame: pandas where it is installed, else pyarrow."""
+        import pyarrow as pa
+
         parts = [
             pa.table({"algorithm": [group.label] * count, "seed": [run.seed] * count, **run.metrics})
             for group in self.groups
@@ -125,6 +125,10 @@ class Result:
 
     def spans(self, label: str | None = None) -> Frame:
         """Who did what when, one row for each span, of all runs or of one algorithm's."""
+        import pyarrow as pa
+
+        from paceline.report.spans import read_spans
+
         groups = self.groups if label is None else [self._group(label)]
         parts = []
         for group in groups:
@@ -142,6 +146,8 @@ class Result:
 
     def report(self, path: str | PathLike[str] = "report.html", title: str = "Paceline report") -> Path:
         """Write one self-contained HTML page about all runs."""
+        from paceline.report.page import write_report
+
         return write_report(self.directories, Path(path), title)
 
     def figure(self, kind: str = "time-to-accuracy", *, width: str | float = "column", **options: Any) -> Any:
@@ -150,6 +156,9 @@ class Result:
         Kinds are ``time-to-accuracy``, ``accuracy``, ``bytes``, ``pareto``, ``gantt`` and ``topology``; options are
         those of the command (``log="y"``, ``targets=(0.8, 0.9)``, ``over="round"``, ``window=(0, 60)``, ...).
         """
+        from paceline.figures.kinds import draw
+        from paceline.figures.paper import Options, parse_width
+
         return draw(kind, self.groups, Options(width=parse_width(str(width)), **options))
 
     def __repr__(self) -> str:

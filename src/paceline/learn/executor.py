@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from paceline.errors import Diverged
-from paceline.learn.graph import Apply, Comparison, Job, Measure, Model, Promise, Reading, Rows, Sum
+from paceline.learn.graph import Apply, Job, Model, Rows, Sum
 from paceline.learn.job import (
     Counting,
     EvalJob,
@@ -32,6 +32,7 @@ from paceline.learn.job import (
 )
 from paceline.learn.memory import Budget
 from paceline.learn.pending import Pending, agreement, visit_of
+from paceline.learn.promises import Comparison, Measure, Promise, Reading
 from paceline.learn.sums import weighted
 
 STACKED, STACKED_CUDA = 1 << 28, 1 << 30

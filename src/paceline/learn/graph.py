@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 from torch import Tensor
 
 from paceline.learn import register
 from paceline.learn.codecs import Codec, Rounded, Top
-from paceline.learn.job import Score, Shards, Spread
+from paceline.learn.job import Shards
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 
 FUSED = 2
-R = TypeVar("R")
 
 
-@dataclass(
-    eq=False, slots=True
-)  # not frozen, though never changed: one is made for every term, and freezing triples that
+# Sums and visits are made in great numbers; they are never changed, but frozen ones take three times as long to make.
+@dataclass(eq=False, slots=True)
 class Sum:
     """A linear combination of the parents."""
 
@@ -52,7 +50,7 @@ class Job:
     function: Callable[..., Tensor]
 
 
-@dataclass(eq=False, slots=True)  # not frozen, as Sum
+@dataclass(eq=False, slots=True)
 class Visit:
     """What a client computes on its own data; the first parent is the start, then those named in ``extras``."""
 
@@ -169,62 +167,6 @@ class Ghost(Model):
         return self
 
     __rmul__ = __mul__
-
-
-class Promise(Generic[R]):
-    """A promise of what is to be learned about some models."""
-
-    __slots__ = ("models", "result")
-
-    def __init__(self, models: Sequence[Model]) -> None:
-        self.models = tuple(models)
-        self.result: R | None = None
-
-    def settle(self, result: R) -> None:
-        """Become a result and let go of the models."""
-        self.result = result
-        self.models = ()
-
-
-class Measure(Promise[Score]):
-    """The score of one model, or the mean over several models each on its own test rows."""
-
-    __slots__ = ("rows", "x", "y")
-
-    def __init__(self, models: Sequence[Model], x: Tensor, y: Tensor, rows: Sequence[Tensor] | None = None) -> None:
-        super().__init__(models)
-        self.x = x
-        self.y = y
-        self.rows = rows
-
-
-class Reading(Promise[R]):
-    """What a function reads off the models' values."""
-
-    __slots__ = ("function",)
-
-    def __init__(self, models: Sequence[Model], function: Callable[[Sequence[Tensor]], R]) -> None:
-        super().__init__(models)
-        self.function = function
-
-
-class LocalReadings(Reading[R]):
-    """What a function reads off the models of several sites, each of which reads its own alone.
-
-    The values come site by site, as many of each.
-    """
-
-    __slots__ = ("sites",)
-
-    def __init__(self, models: Sequence[Sequence[Model]], function: Callable[[Sequence[Tensor]], R]) -> None:
-        super().__init__([model for own in models for model in own], function)
-        self.sites = len(models)
-
-
-class Comparison(Promise[Spread]):
-    """How far probed gradients lie from each other, and how noisy each is."""
-
-    __slots__ = ()
 
 
 def combine(terms: Iterable[tuple[float, Model]], *, passing: bool = False) -> Model:

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from paceline.learn.graph import Model, Promise
+from paceline.learn.graph import Model
+from paceline.learn.promises import Promise
 
 PLACEHOLDER = torch.empty(0)
 """In the place of a value that nobody will read before it is given back."""

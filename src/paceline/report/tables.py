@@ -11,11 +11,8 @@ import numpy as np
 
 from paceline.report import decided
 from paceline.report.runs import Group, Run
-from paceline.report.spans import NO_SITE, Waiting
-from paceline.report.text import MISSING, energy, number, operations, percent, seconds, site, size, spread, tag, words
+from paceline.report.text import MISSING, energy, number, operations, percent, seconds, size, spread, tag, words
 from paceline.statistics import half_width, mean_interval
-
-CAUSES_SHOWN = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,23 +214,6 @@ _BEST = "Bold: its 95 % interval does not overlap with that of any other in the 
 def _facts(facts: dict[str, str]) -> str:
     """Facts beside each other, each with its name."""
     return " · ".join(f"{words('i', f'{key}:')} {escape(text)}" for key, text in facts.items())
-
-
-def causes(waiting: Waiting, *, several: bool = False) -> str:
-    """Who was waited for longest, with the share of all waiting; ``several`` servers are told apart."""
-    head = [words("th", title, scope="col") for title in ("waited for", "time waited", "share of all waiting")]
-    body = []
-    for index, length in waiting.causes[:CAUSES_SHOWN]:
-        share = length / waiting.total if waiting.total else 0.0
-        meter = tag("span", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter", aria_hidden="true")
-        name = "no cause recorded" if index == NO_SITE else site(index, several=several)
-        cells = (
-            words("td", name),
-            words("td", seconds(length)),
-            tag("td", f"{percent(share)} {meter}"),
-        )
-        body.append("".join(cells))
-    return table(head, body)
 
 
 def settings(values: dict[str, str]) -> str:

@@ -11,9 +11,10 @@ from paceline.report import overlap, tables
 from paceline.report.packing import MOST_SPANS, pack
 from paceline.report.parties import Parties, read_parties
 from paceline.report.runs import Group, Run
-from paceline.report.spans import read_waiting
-from paceline.report.text import number, percent, seconds, tag, words
+from paceline.report.spans import NO_SITE, Waiting, read_waiting
+from paceline.report.text import number, percent, seconds, site, tag, words
 
+CAUSES_SHOWN = 6
 _HOW = (
     "From far it is a heat map, from near each bar is one act. Click into it, then turn the wheel or press + and − to"
     " zoom in time (with Shift in devices), drag or press the arrows to move. Point at a wait and its cause lights"
@@ -79,7 +80,7 @@ def _waiting_details(one: Kept) -> str:
     waiting = read_waiting(one.spans)
     shares, waits = overlap.details(one.parties[0]) if one.parties else "", ""
     if waiting.total:
-        waits = tables.causes(waiting, several=bool(one.parties) and one.parties[0].several)
+        waits = causes(waiting, several=bool(one.parties) and one.parties[0].several)
     title = words("summary", f"{one.label}, seed {one.run.seed}")
     text = words("p", _waiting_text(one.run, waiting.total), class_="note")
     return tag("details", title + text + overlap.beside(shares, waits))
@@ -89,3 +90,20 @@ def _waiting_text(run: Run, waited: float) -> str:
     share = run.figure("idle_share")
     text = f"Waiting in the whole run: {seconds(waited)} over all sites"
     return text + (f"; the devices’ idle share is {percent(share)}." if share is not None else ".")
+
+
+def causes(waiting: Waiting, *, several: bool = False) -> str:
+    """Who was waited for longest, with the share of all waiting; ``several`` servers are told apart."""
+    head = [words("th", title, scope="col") for title in ("waited for", "time waited", "share of all waiting")]
+    body = []
+    for index, length in waiting.causes[:CAUSES_SHOWN]:
+        share = length / waiting.total if waiting.total else 0.0
+        meter = tag("span", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter", aria_hidden="true")
+        name = "no cause recorded" if index == NO_SITE else site(index, several=several)
+        cells = (
+            words("td", name),
+            words("td", seconds(length)),
+            tag("td", f"{percent(share)} {meter}"),
+        )
+        body.append("".join(cells))
+    return tables.table(head, body)

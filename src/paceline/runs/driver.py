@@ -15,7 +15,8 @@ from paceline.learn.crew.cluster import start_crew
 from paceline.learn.crew.trainer import CrewTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.footprint import Need
-from paceline.learn.graph import Model, Promise
+from paceline.learn.graph import Model
+from paceline.learn.promises import Promise
 from paceline.learn.reference import ReferenceTrainer
 from paceline.runs.run import Run, wrapped
 from paceline.runs.settings import ExecutorSettings

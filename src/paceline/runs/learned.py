@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 
 from paceline import errors
 from paceline.errors import DataError, PacelineError
-from paceline.learn.graph import Measure, Promise
 from paceline.learn.job import Score
+from paceline.learn.promises import Measure, Promise
 from paceline.reading import read_file
 from paceline.runs.plainly import from_plain, to_plain
 from paceline.runs.run import Run

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline.config import to_tree
-from paceline.learn.graph import Promise
 from paceline.learn.job import Score
+from paceline.learn.promises import Promise
 from paceline.ledger import Ledger
 from paceline.ledger.directory import RunDirectory
 from paceline.ledger.events import Chronicle

@@ -13,9 +13,10 @@ from paceline.algorithms.base import Progress, Traits
 from paceline.algorithms.world import World
 from paceline.clock import VirtualLoop
 from paceline.errors import Deserted, Fruitless, PacelineError, SiteError, WireError
-from paceline.learn.graph import Model, Promise
+from paceline.learn.graph import Model
 from paceline.learn.job import Score
 from paceline.learn.placeholders import PLACEHOLDER
+from paceline.learn.promises import Promise
 from paceline.ledger import Ledger
 from paceline.ledger.directory import write_partition
 from paceline.ledger.events import Chronicle, Event

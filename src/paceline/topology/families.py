@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from paceline.errors import SettingError, nearest
@@ -85,6 +84,8 @@ def _torus(rows: int, columns: int) -> Graph:
 
 
 def _barbell(clique: int, path: int) -> Graph:
+    import networkx as nx
+
     if clique < 2 or 2 * clique + path > MOST:
         raise SettingError(f"barbell:{clique},{path}: wanted cliques of 2 or more and at most {MOST} nodes in all")
     if clique * (clique - 1) > MOST_LINKS:
@@ -118,6 +119,8 @@ def random_graph(nodes: int, p: float, seed: int, *, edges: int | None = None) -
 
 
 def _regular(nodes: int, degree: int, *, seed: int) -> Graph:
+    import networkx as nx
+
     if not 0 <= degree < nodes or nodes * degree % 2:
         raise SettingError(
             f"regular:{nodes},{degree}: wanted a degree below {nodes}, and an even product of nodes and degree"
@@ -133,10 +136,14 @@ def _regular(nodes: int, degree: int, *, seed: int) -> Graph:
 
 
 def _dense_regular(degree: int, nodes: int, *, seed: np.random.Generator) -> Any:
+    import networkx as nx
+
     return nx.complement(nx.random_regular_graph(nodes - 1 - degree, nodes, seed=seed))
 
 
 def _smallworld(nodes: int, neighbours: int, p: float, *, seed: int) -> Graph:
+    import networkx as nx
+
     word = f"smallworld:{nodes},{neighbours},{p:g}"
     if nodes * neighbours > 2 * MOST_LINKS:
         raise SettingError(f"{word}: wanted at most {MOST_LINKS:,} links")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
-
 from paceline.errors import DataError
 from paceline.reading import expanded, read_text
 from paceline.topology.graphs import MOST, Graph
@@ -46,6 +44,8 @@ def _by_value(name: str) -> tuple[int, str]:
 
 
 def _graphml(file: Path, text: str) -> tuple[set[str], list[tuple[str, str]]]:
+    import networkx as nx
+
     try:
         graph: Any = nx.parse_graphml(text, node_type=str)
     except Exception as wrong:  # a damaged one can fail in any way, inside of networkx

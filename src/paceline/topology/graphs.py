@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -70,6 +69,8 @@ class Graph:
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
         """The parts that hang together, the largest first."""
+        import networkx as nx
+
         found = (tuple(sorted(part)) for part in nx.connected_components(self.networkx()))
         return tuple(sorted(found, key=lambda part: (-len(part), part)))
 
@@ -81,10 +82,14 @@ class Graph:
     @cached_property
     def diameter(self) -> int | None:
         """Links on the longest shortest path; None if the graph is not connected."""
+        import networkx as nx
+
         return int(nx.diameter(self.networkx())) if self.connected else None
 
     def path(self, start: int, end: int) -> tuple[int, ...] | None:
         """The nodes of a shortest path, both ends included; None if there is no path."""
+        import networkx as nx
+
         try:
             return tuple(nx.shortest_path(self.networkx(), start, end))
         except nx.NetworkXNoPath:
@@ -92,6 +97,8 @@ class Graph:
 
     def distances(self, start: int) -> dict[int, int]:
         """Links from a node to every node that can be reached."""
+        import networkx as nx
+
         return dict(nx.single_source_shortest_path_length(self.networkx(), start))
 
     @cached_property
@@ -145,6 +152,8 @@ class Graph:
 
     def networkx(self) -> Any:
         """The same graph as an object of networkx."""
+        import networkx as nx
+
         graph = nx.empty_graph(self.nodes)
         graph.add_edges_from(self.edges)
         return graph

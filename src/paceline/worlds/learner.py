@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeVar
 
 from paceline.clock import VirtualLoop
 from paceline.errors import PacelineError, SettingError
-from paceline.learn.graph import Measure, Model, Promise, Visit
+from paceline.learn.graph import Model, Visit
 from paceline.learn.hashing import signed
+from paceline.learn.promises import Measure, Promise
 from paceline.learn.recipe import LocalSGD, one_step
 from paceline.seeds import address, mix
 from paceline.worlds.hostile import HARMLESS, Hostile

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from paceline.learn.graph import Model, Promise
+from paceline.learn.graph import Model
+from paceline.learn.promises import Promise
 from paceline.learn.recipe import LocalSGD, one_step
 from paceline.worlds.machines import Task
 

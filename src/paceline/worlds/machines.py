@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from paceline.algorithms.world import Failing, Presence
 from paceline.clock import VirtualLoop
-from paceline.learn.graph import Model, Promise
+from paceline.learn.graph import Model
 from paceline.learn.job import Score
+from paceline.learn.promises import Promise
 from paceline.learn.recipe import LocalSGD
 from paceline.worlds.learner import Act
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from paceline.errors import Misplaced
-from paceline.learn.graph import Ghost, LocalReadings, Model, Promise, Sum, common_places
+from paceline.learn.graph import Ghost, Model, Sum, common_places
+from paceline.learn.promises import LocalReadings, Promise
 from paceline.worlds.machines import Task
 from paceline.worlds.wrapping import WrappedMachines
 

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from paceline.data import Partition, personal_test_sets
 from paceline.errors import SettingError
-from paceline.learn.graph import Ghost, Measure, Model
+from paceline.learn.graph import Ghost, Model
 from paceline.learn.job import Shards
+from paceline.learn.promises import Measure
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 from paceline.seeds import address, stream

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from paceline.errors import Deserted, Dropped
-from paceline.learn.graph import Model, Promise
+from paceline.learn.graph import Model
 from paceline.learn.job import Score
+from paceline.learn.promises import Promise
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import NO_SITE, Ledger
 from paceline.ledger.events import Chronicle, Event

@@ -15,9 +15,10 @@ from paceline.learn.codecs import Codec, Masked
 from paceline.learn.codecs.base import payload_of
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
-from paceline.learn.graph import Model, Promise, Reading
+from paceline.learn.graph import Model
 from paceline.learn.hashing import signed
 from paceline.learn.job import Score
+from paceline.learn.promises import Promise, Reading
 from paceline.learn.recipe import one_step
 from paceline.worlds.learner import FOLLOWING, Learner
 from paceline.worlds.local.arrivals import Arrivals

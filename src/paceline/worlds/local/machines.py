@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from paceline.algorithms.world import Failing
 from paceline.clock import VirtualLoop
 from paceline.errors import Dropped
-from paceline.learn.graph import Model, Promise
+from paceline.learn.graph import Model
 from paceline.learn.job import Score
+from paceline.learn.promises import Promise
 from paceline.ledger import Ledger
 from paceline.worlds.diary import Diary
 from paceline.worlds.local.journal import Act, Entry, Journal, What

@@ -16,8 +16,9 @@ from torch import Tensor
 from paceline.clock import VirtualLoop
 from paceline.errors import DataError
 from paceline.learn.codecs import Codec
-from paceline.learn.graph import Apply, Model, Promise, Reading
+from paceline.learn.graph import Apply, Model
 from paceline.learn.job import Score
+from paceline.learn.promises import Promise, Reading
 from paceline.learn.space import Space
 from paceline.worlds.local.arrivals import Arrivals
 from paceline.worlds.local.hands import WorkerHands, codec_of, context_of

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from paceline.errors import SiteError
-from paceline.learn.graph import Ghost, Model, Promise, Sum, by_rows, combine
+from paceline.learn.graph import Ghost, Model, Sum, by_rows, combine
 from paceline.learn.hashing import signed
+from paceline.learn.promises import Promise
 from paceline.learn.protecting import protected
 from paceline.seeds import address, mix
 from paceline.worlds.learner import Learner

@@ -14,7 +14,8 @@ from typing import Any
 from paceline.algorithms.base import Sums
 from paceline.clock import VirtualLoop, make_loop
 from paceline.errors import Dropped, Fruitless
-from paceline.learn.graph import Model, Promise
+from paceline.learn.graph import Model
+from paceline.learn.promises import Promise
 from paceline.ledger import Ledger
 from paceline.ledger.events import Event
 from paceline.system import Fleet, Leave
