@@ -205,7 +205,8 @@ def comparison(groups: Sequence[Group]) -> str:
         body.append(tag("td", tag("div", _facts(own)), colspan=len(row), class_="facts"))
     head = [words("th", title, scope="col") for title in found.titles]
     # On a narrow screen as on a wide one the facts are read before the figures.
-    above = tag("p", f"{words('b', 'All runs: ')}{_facts(shared)}", class_="facts") if shared else ""
+    whose = "All runs: " if sum(len(group.runs) for group in groups) > 1 else "This run: "
+    above = tag("p", f"{words('b', whose)}{_facts(shared)}", class_="facts") if shared else ""
     below = "".join(words("p", remark, class_="note") for remark in remarks(groups))
     best = words("p", _BEST, class_="note") if found.best else ""
     return above + table(head, body, class_="compared") + best + below
