@@ -266,3 +266,13 @@ def test_who_takes_part_is_said_as_the_algorithm_means_it(write_run, options, sa
     settings = json.loads((path / "settings.json").read_text()) | {"clients": 100, "options": options}
     (path / "settings.json").write_text(json.dumps(settings))
     assert participants(load_run(path)) == said
+
+
+def test_a_dry_run_is_called_one(write_run, tmp_path):
+    learned, dry = write_run(), write_run("psfl", target=None)
+    rows = [json.loads(line) for line in (dry / "metrics.jsonl").read_text().splitlines()]
+    rows = [row | {"accuracy": None, "loss": None} for row in rows]
+    (dry / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = "a dry run: schedule and costs, nothing was learned"
+    assert said in write_report([dry], tmp_path / "dry.html").read_text()
+    assert said not in write_report([learned, dry], tmp_path / "both.html").read_text()

@@ -60,14 +60,15 @@ def reason(run: Run) -> str:
 def participants(run: Run) -> str:
     """How many clients take part in a round, or at a time where there is no such thing as a round for all."""
     clients = run.settings.get("clients") or run.settings.get("fleet.size") or "unknown"
+    clients = f"{int(clients):,}" if clients.isdecimal() and len(clients) < 16 else clients
     width, length, asked, busy = (_option(run, key) for key in ("width", "length", "participants", "concurrency"))
     if width is not None and length is not None:
         return f"{width} sequences of {length} clients a round, {clients} in all"
     if asked is not None and (_option(run, "topology") or _option(run, "servers")):
         return f"{asked} clients of each server at a time, {clients} in all"
-    if busy is not None and busy != clients:
+    if busy is not None and busy != run.settings.get("clients"):
         return f"{busy} of {clients} clients at a time"
-    if asked is None or asked == clients:
+    if asked is None or asked == run.settings.get("clients"):
         return f"all {clients} clients"
     free = "options.width" in run.settings and width is length is None  # the structure is chosen by itself
     return f"{'up to ' * free}{asked} of {clients} clients a round"

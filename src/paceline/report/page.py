@@ -28,10 +28,10 @@ _DIAMOND = "; a diamond is their mean, the table’s figure"
 def write_report(
     runs: Sequence[Path],
     out: Path,
-    title: str = "Paceline report",
+    title: str | None = None,
     window: tuple[float, float] | None = None,
 ) -> Path:
-    """Write the page about these run directories to ``out`` and return it.
+    """Write the page about these run directories to ``out`` and return it; they are its title unless one is given.
 
     ``window`` is the stretch of virtual time that the timelines hold; by default the whole run, or as much of it as
     a page can carry.
@@ -39,13 +39,20 @@ def write_report(
     unique = list({Path(path).resolve(): Path(path) for path in runs}.values())
     if not unique:
         raise DataError("no run to report on; give at least one run directory")
-    text = render([load_run(path) for path in unique], title, window)
+    loaded = [load_run(path) for path in unique]
+    text = render(loaded, heading(loaded) if title is None else title, window)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text, encoding="utf-8")
     except OSError as problem:
         raise DataError(f"cannot write {out}: {problem.strerror}") from None
     return out
+
+
+def heading(runs: Sequence[Run]) -> str:
+    """Which algorithms on which data."""
+    names, data = dict.fromkeys(run.algorithm for run in runs), common_settings(runs).get("dataset")
+    return ", ".join(names) + (f" on {data}" if data else "")
 
 
 def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None = None) -> str:
@@ -118,6 +125,8 @@ def _subtitle(runs: Sequence[Run], groups: Sequence[Group]) -> str:
         f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}",
     ]
     text = ", ".join(parts) + (f"; data: {dataset}" if dataset else "")
+    if all(run.dry for run in runs):
+        text += "; a dry run: schedule and costs, nothing was learned"
     several = any(len(group.runs) > 1 for group in groups)
     return text + ("; ± and bands are 95 % confidence intervals of the mean over seeds" if several else "")
 
