@@ -274,5 +274,7 @@ def test_a_dry_run_is_called_one(write_run, tmp_path):
     rows = [row | {"accuracy": None, "loss": None} for row in rows]
     (dry / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     said = "a dry run: schedule and costs, nothing was learned"
-    assert said in write_report([dry], tmp_path / "dry.html").read_text()
+    page = write_report([dry], tmp_path / "dry.html").read_text()
+    assert said in page
+    assert page.index("Who waits for whom") < page.index("What it costs"), "the schedule is the answer"
     assert said not in write_report([learned, dry], tmp_path / "both.html").read_text()

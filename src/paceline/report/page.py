@@ -60,11 +60,13 @@ def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None =
     groups = group_runs(runs)
     packed, of_spans = _of_spans(groups, window)
     data = page_data(groups, packed)
+    dry = all(run.dry for run in runs)
+    learned = [_curves(groups, data, dry=dry), _decisions(groups)]
+    # Of a dry run the schedule is the answer.
+    parts = [*of_spans[:1], *learned, *of_spans[1:]] if dry else [*learned, *of_spans]
     main = [
         tag("section", words("h2", "Result", id="result") + tables.comparison(groups)),
-        tag("section", _curves(groups, data)),
-        tag("section", _decisions(groups)),
-        *(tag("section", part) for part in of_spans),
+        *(tag("section", part) for part in parts),
         *(tag("section", _bars(one)) for one in data["bars"]),
         tag("section", _settings(runs, groups)),
     ]
@@ -131,9 +133,9 @@ def _subtitle(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     return text + ("; ± and bands are 95 % confidence intervals of the mean over seeds" if several else "")
 
 
-def _curves(groups: Sequence[Group], data: dict[str, Any]) -> str:
+def _curves(groups: Sequence[Group], data: dict[str, Any], *, dry: bool) -> str:
     """The place of the curves, which the script fills."""
-    title = words("h2", "Learning and its cost", id="curves")
+    title = words("h2", "What it costs" if dry else "Learning and its cost", id="curves")
     if not data["measures"]:
         return title + words("p", "Nothing was measured.", class_="note")
     failed = words("p", _MARKED, class_="note") if marks.of_groups(groups) else ""
