@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -81,19 +82,31 @@ def _option(run: Run, name: str) -> str | None:
 
 def links(run: Run) -> str:
     """What transfers cost in time."""
-    of = {
-        key: run.settings.get(f"fleet.{key}", "") for key in ("file", "links", "latency", "server_mbps", "backbone")
-    }
+    names = ("file", "links", "latency", "server_mbps", "sharing", "backbone")
+    of = {key: run.settings.get(f"fleet.{key}", "") for key in names}
     if of["file"]:
         return f"those of {of['file']}"
-    parts = ["free: transfers take no time" if of["links"] == "free" else of["links"] or "unknown"]
+    parts = [_way(of["links"])]
     if of["latency"] not in ("", "0.0", "0", "null"):
         parts.append(f"latency {of['latency']} s")
     if of["server_mbps"] not in ("", "null"):
         parts.append(f"server {of['server_mbps']} Mbit/s")
+    if of["sharing"] not in ("", "none"):
+        parts.append(f"shared ({of['sharing']})")
     if of["backbone"] not in ("", "free"):
         parts.append(f"backbone {of['backbone']}")
     return ", ".join(parts)
+
+
+def _way(links: str) -> str:
+    """The setting ``fleet.links`` in words, where it is a simple one."""
+    if links == "free":
+        return "free: transfers take no time"
+    simple = re.fullmatch(r"(rate|seconds):([\d.]+),([\d.]+)", links)
+    if simple is None:
+        return links or "unknown"
+    unit = "Mbit/s" if simple[1] == "rate" else "s a transfer"
+    return f"{simple[2]} {unit} up, {simple[3]} {unit} down"
 
 
 def absence(run: Run) -> str:
