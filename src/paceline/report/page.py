@@ -15,7 +15,7 @@ from paceline.report.text import seconds, tag, words
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 """Nothing is fetched from anywhere, whatever the page may hold."""
 _MARKED = (
-    "Vertical lines: when a server or a link failed, in the first seed of each algorithm; what followed is above."
+    "Vertical lines: when a server or a link failed, in the first seed of each algorithm; what followed is below."
 )
 _MET = "A seed that has met its target stops. "
 _ENDS = (
