@@ -1,8 +1,8 @@
 """Reading run directories and spans files."""
 
 import json
-import re
 import math
+import re
 
 import numpy as np
 import pyarrow as pa
