@@ -106,6 +106,9 @@ def test_speed_is_that_of_what_is_learned_and_of_a_wave_that_is_under_way(shown)
     shown.progress.tick()
     assert shown.lines()[-1].endswith("50 visits learned  5 visits/s  mean wave 25.0")
     assert "schedule at round 0, t = 0.0 s, 0 visits" in shown.lines()[-1]
+    shown.clock.now, executor.visits = 20.0, 39_250
+    shown.progress.tick()
+    assert "  1,962 visits/s" in shown.lines()[-1]
 
 
 def test_without_learning_the_schedules_visits_are_counted(shown):

@@ -94,6 +94,17 @@ def test_every_chart_can_be_saved_and_explains_itself(opened, comparison, tmp_pa
     assert len(rows) > 5
 
 
+def test_bars_of_methods_are_told_apart_without_colour(opened, comparison):
+    """Dashed methods have striped bars, and so have their keys."""
+    page = opened(comparison)
+    groups = page.evaluate("paceline.data.groups.map(({label, look}) => [label, look.dash.length])")
+    assert [label for label, dashed in groups if dashed] == ["fedbuff"]
+    box = page.locator("[data-bars]", has=page.get_by_role("button", name="save distribution of staleness as SVG"))
+    assert box.locator(".chart svg pattern").count() >= 1
+    stripes = [key.locator("path").count() > 0 for key in box.locator("li.key").all()]
+    assert stripes == [label == "fedbuff" for label, _ in groups]
+
+
 def test_the_timeline_is_saved_as_it_is_seen(opened, comparison, tmp_path):
     """As many bars as in sight, and none of a kind that is off."""
     page = opened(comparison)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ from report_samples import NO_SITE, SCHEMA, write_spans
 from paceline.errors import DataError
 from paceline.report.runs import common_settings, group_runs, load_run
 from paceline.report.spans import read_columns, read_extent, read_waiting
-from paceline.report.tables import unfinished
+from paceline.report.tables import compared, unfinished
 
 
 def test_a_run_is_read_with_its_settings_metrics_and_figures(write_run):
@@ -137,3 +138,19 @@ def test_empty_and_damaged_spans(tmp_path):
     write_spans(path, [(np.int32(1),)], pa.schema([("site", pa.int32())]))
     with pytest.raises(DataError, match="lacks the columns kind, lane"):
         read_waiting(path)
+
+
+def test_many_seeds_that_were_interrupted_are_told_together(write_run):
+    runs = []
+    for seed in range(4):
+        path = write_run(seed=seed, target=0.999)
+        summary = json.loads((path / "summary.json").read_text()) | {"status": "interrupted"}
+        (path / "summary.json").write_text(json.dumps(summary))
+        runs.append(load_run(path))
+    groups = group_runs(runs)
+    assert re.fullmatch(
+        r"not finished: fedavg, 4 of 4 seeds \(interrupted\): known until round 11, t = [\d.]+ to [\d.]+ s"
+        r" \(paceline resume goes on\)",
+        unfinished(groups),
+    )
+    assert compared(groups).rows[0][2] == "not yet", "who was interrupted may arrive"

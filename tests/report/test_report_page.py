@@ -8,7 +8,7 @@ import pytest
 from report_samples import overlapped_spans, write_spans
 
 from paceline.errors import DataError
-from paceline.report.decided import participants
+from paceline.report.decided import links, participants
 from paceline.report.looks import look
 from paceline.report.page import write_report
 from paceline.report.runs import load_run
@@ -266,3 +266,33 @@ def test_who_takes_part_is_said_as_the_algorithm_means_it(write_run, options, sa
     settings = json.loads((path / "settings.json").read_text()) | {"clients": 100, "options": options}
     (path / "settings.json").write_text(json.dumps(settings))
     assert participants(load_run(path)) == said
+
+
+def test_a_dry_run_is_called_one(write_run, tmp_path):
+    learned, dry = write_run(), write_run("psfl", target=None)
+    rows = [json.loads(line) for line in (dry / "metrics.jsonl").read_text().splitlines()]
+    rows = [row | {"accuracy": None, "loss": None} for row in rows]
+    (dry / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = "a dry run: schedule and costs, nothing was learned"
+    page = write_report([dry], tmp_path / "dry.html").read_text()
+    assert said in page
+    assert page.index("Who waits for whom") < page.index("What it costs"), "the schedule is the answer"
+    assert said not in write_report([learned, dry], tmp_path / "both.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("fleet", "said"),
+    [
+        ({"links": "free"}, "free: transfers take no time"),
+        ({"links": "rate:5,20", "latency": 0.1}, "5 Mbit/s up, 20 Mbit/s down, latency 0.1 s"),
+        ({"links": "seconds:3,2.5"}, "3 s a transfer up, 2.5 s a transfer down"),
+        ({"links": "trace:lte.csv,same", "sharing": "none"}, "trace:lte.csv,same"),
+        ({"links": "rate:5,20", "server_mbps": 100, "sharing": "fair"},
+         "5 Mbit/s up, 20 Mbit/s down, server 100 Mbit/s, shared (fair)"),
+    ],
+)  # fmt: skip
+def test_links_are_said_in_words(write_run, fleet, said):
+    path = write_run()
+    settings = json.loads((path / "settings.json").read_text()) | {"fleet": fleet}
+    (path / "settings.json").write_text(json.dumps(settings))
+    assert links(load_run(path)) == said

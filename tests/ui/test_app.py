@@ -180,6 +180,9 @@ def test_seeds_of_a_method_share_its_look_and_differ_in_label(client, write_run)
     page = client.get("/live?run=seed0&run=seed1").text
     assert re.findall(r'data-label="([^"]+)"', page) == ["fedavg, seed 0", "fedavg, seed 1"]
     assert len(set(re.findall(r'data-colour="([^"]+)"', page))) == 1
+    write_run("other", "psfl", seed=1)
+    page = client.get("/live?run=seed0&run=other").text
+    assert re.findall(r'data-label="([^"]+)"', page) == ["fedavg, seed 0", "psfl, seed 1"], "seeds differ"
 
 
 class Pretends(Planner):

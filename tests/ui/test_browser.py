@@ -48,9 +48,9 @@ def watch(browser, served, **options):
     return Watched(browser, served, **options)
 
 
-def picture(page, name):
+def picture(page, name, height=700):
     if PICTURES:
-        page.set_viewport_size({"width": 1000, "height": 700})
+        page.set_viewport_size({"width": 1000, "height": height})
         page.wait_for_timeout(500)  # until it is drawn anew
         page.screenshot(path=Path(PICTURES) / f"{name}.png")
 
@@ -181,7 +181,7 @@ def test_a_plan_is_made_with_a_timeline_as_answer(browser, served, width):
     assert frame.locator("svg, canvas").count() > 0
     seen.check()
     if width == 1180:
-        picture(page, "ui-plan")
+        picture(page, "ui-plan", height=1100)
     assert page.get_by_label("Devices", exact=True).input_value() == "12"
 
 

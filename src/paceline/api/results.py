@@ -144,7 +144,7 @@ class Result:
         """The weights that were scored last, as a ``state_dict``; of one client where models are personal."""
         return state_dict(self._run(label, seed).path, client, trust=self._trust)
 
-    def report(self, path: str | PathLike[str] = "report.html", title: str = "Paceline report") -> Path:
+    def report(self, path: str | PathLike[str] = "report.html", title: str | None = None) -> Path:
         """Write one self-contained HTML page about all runs."""
         from paceline.report.page import write_report
 

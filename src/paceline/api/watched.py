@@ -103,7 +103,8 @@ class Speed:
             return ""
         parts = [f"{visits:,} visits{' learned' if self._executor else ''}"] if whole else []
         if now > begin:
-            parts.append(f"{(self._seen[-1][1] - before) / (now - begin):,.3g} visits/s")
+            speed = (self._seen[-1][1] - before) / (now - begin)
+            parts.append(f"{speed:,.0f} visits/s" if speed >= 100 else f"{speed:.3g} visits/s")
         if self._executor is not None and (wave := self._executor.statistics.mean_wave):
             parts.append(f"mean wave {wave:.1f}")
         return "  ".join(parts)

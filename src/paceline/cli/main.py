@@ -267,7 +267,9 @@ def replay(
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run directories, or directories of run directories.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
-    title: Annotated[str, typer.Option("--title", help="The heading of the page.")] = "Paceline report",
+    title: Annotated[
+        str | None, typer.Option("--title", help="The heading of the page; algorithms and data unless given.")
+    ] = None,
 ) -> None:
     """Write one self-contained HTML page about some runs."""
     from paceline.report.page import write_report

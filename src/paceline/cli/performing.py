@@ -164,10 +164,7 @@ def _page(experiment: Experiment, told: Console) -> None:
 
     out = experiment.out
     assert out is not None
-    names = dict.fromkeys(settings.name for settings in experiment.settings)
-    page = write_report(
-        run_directories([out]), out / "report.html", f"{', '.join(names)} on {experiment.settings[0].dataset}"
-    )
+    page = write_report(run_directories([out]), out / "report.html")
     told.print(f"report: {page}", soft_wrap=True)
 
 

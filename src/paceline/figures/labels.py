@@ -28,13 +28,13 @@ class Label:
 
 
 def place(figure: Any, axes: Any, labels: Sequence[Label], drawn: Sequence[NDArray[np.float64]] = ()) -> None:
-    """Write all labels inside the axes, away from each other and from what is ``drawn`` (points of the axes)."""
+    """Write all labels inside the axes, away from each other, from other texts and from what is ``drawn``."""
     from matplotlib.patheffects import withStroke
 
     figure.draw_without_rendering()  # only now is known where things are
     points = figure.dpi / 72
     box = axes.get_window_extent()
-    taken: list[tuple[float, float, float, float]] = []
+    taken: list[tuple[float, float, float, float]] = [text.get_window_extent().extents for text in axes.texts]
     dots = [axes.transData.transform([(label.x, label.y)])[0] for label in labels]
     marks = np.concatenate([*(axes.transData.transform(part) for part in drawn if len(part)), np.array(dots)])
     for label, dot in zip(labels, dots, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -60,14 +61,15 @@ def reason(run: Run) -> str:
 def participants(run: Run) -> str:
     """How many clients take part in a round, or at a time where there is no such thing as a round for all."""
     clients = run.settings.get("clients") or run.settings.get("fleet.size") or "unknown"
+    clients = f"{int(clients):,}" if clients.isdecimal() and len(clients) < 16 else clients
     width, length, asked, busy = (_option(run, key) for key in ("width", "length", "participants", "concurrency"))
     if width is not None and length is not None:
         return f"{width} sequences of {length} clients a round, {clients} in all"
     if asked is not None and (_option(run, "topology") or _option(run, "servers")):
         return f"{asked} clients of each server at a time, {clients} in all"
-    if busy is not None and busy != clients:
+    if busy is not None and busy != run.settings.get("clients"):
         return f"{busy} of {clients} clients at a time"
-    if asked is None or asked == clients:
+    if asked is None or asked == run.settings.get("clients"):
         return f"all {clients} clients"
     free = "options.width" in run.settings and width is length is None  # the structure is chosen by itself
     return f"{'up to ' * free}{asked} of {clients} clients a round"
@@ -80,19 +82,31 @@ def _option(run: Run, name: str) -> str | None:
 
 def links(run: Run) -> str:
     """What transfers cost in time."""
-    of = {
-        key: run.settings.get(f"fleet.{key}", "") for key in ("file", "links", "latency", "server_mbps", "backbone")
-    }
+    names = ("file", "links", "latency", "server_mbps", "sharing", "backbone")
+    of = {key: run.settings.get(f"fleet.{key}", "") for key in names}
     if of["file"]:
         return f"those of {of['file']}"
-    parts = ["free: transfers take no time" if of["links"] == "free" else of["links"] or "unknown"]
+    parts = [_way(of["links"])]
     if of["latency"] not in ("", "0.0", "0", "null"):
         parts.append(f"latency {of['latency']} s")
     if of["server_mbps"] not in ("", "null"):
         parts.append(f"server {of['server_mbps']} Mbit/s")
+    if of["sharing"] not in ("", "none"):
+        parts.append(f"shared ({of['sharing']})")
     if of["backbone"] not in ("", "free"):
         parts.append(f"backbone {of['backbone']}")
     return ", ".join(parts)
+
+
+def _way(links: str) -> str:
+    """The setting ``fleet.links`` in words, where it is a simple one."""
+    if links == "free":
+        return "free: transfers take no time"
+    simple = re.fullmatch(r"(rate|seconds):([\d.]+),([\d.]+)", links)
+    if simple is None:
+        return links or "unknown"
+    unit = "Mbit/s" if simple[1] == "rate" else "s a transfer"
+    return f"{simple[2]} {unit} up, {simple[3]} {unit} down"
 
 
 def absence(run: Run) -> str:

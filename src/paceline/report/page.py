@@ -15,7 +15,7 @@ from paceline.report.text import seconds, tag, words
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 """Nothing is fetched from anywhere, whatever the page may hold."""
 _MARKED = (
-    "Vertical lines: when a server or a link failed, in the first seed of each algorithm; what followed is above."
+    "Vertical lines: when a server or a link failed, in the first seed of each algorithm; what followed is below."
 )
 _MET = "A seed that has met its target stops. "
 _ENDS = (
@@ -28,10 +28,10 @@ _DIAMOND = "; a diamond is their mean, the table’s figure"
 def write_report(
     runs: Sequence[Path],
     out: Path,
-    title: str = "Paceline report",
+    title: str | None = None,
     window: tuple[float, float] | None = None,
 ) -> Path:
-    """Write the page about these run directories to ``out`` and return it.
+    """Write the page about these run directories to ``out`` and return it; they are its title unless one is given.
 
     ``window`` is the stretch of virtual time that the timelines hold; by default the whole run, or as much of it as
     a page can carry.
@@ -39,7 +39,8 @@ def write_report(
     unique = list({Path(path).resolve(): Path(path) for path in runs}.values())
     if not unique:
         raise DataError("no run to report on; give at least one run directory")
-    text = render([load_run(path) for path in unique], title, window)
+    loaded = [load_run(path) for path in unique]
+    text = render(loaded, heading(loaded) if title is None else title, window)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text, encoding="utf-8")
@@ -48,16 +49,24 @@ def write_report(
     return out
 
 
+def heading(runs: Sequence[Run]) -> str:
+    """Which algorithms on which data."""
+    names, data = dict.fromkeys(run.algorithm for run in runs), common_settings(runs).get("dataset")
+    return ", ".join(names) + (f" on {data}" if data else "")
+
+
 def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None = None) -> str:
     """The whole page as HTML text."""
     groups = group_runs(runs)
     packed, of_spans = _of_spans(groups, window)
     data = page_data(groups, packed)
+    dry = all(run.dry for run in runs)
+    learned = [_curves(groups, data, dry=dry), _decisions(groups)]
+    # Of a dry run the schedule is the answer.
+    parts = [*of_spans[:1], *learned, *of_spans[1:]] if dry else [*learned, *of_spans]
     main = [
         tag("section", words("h2", "Result", id="result") + tables.comparison(groups)),
-        tag("section", _curves(groups, data)),
-        tag("section", _decisions(groups)),
-        *(tag("section", part) for part in of_spans),
+        *(tag("section", part) for part in parts),
         *(tag("section", _bars(one)) for one in data["bars"]),
         tag("section", _settings(runs, groups)),
     ]
@@ -118,13 +127,15 @@ def _subtitle(runs: Sequence[Run], groups: Sequence[Group]) -> str:
         f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}",
     ]
     text = ", ".join(parts) + (f"; data: {dataset}" if dataset else "")
+    if all(run.dry for run in runs):
+        text += "; a dry run: schedule and costs, nothing was learned"
     several = any(len(group.runs) > 1 for group in groups)
     return text + ("; ± and bands are 95 % confidence intervals of the mean over seeds" if several else "")
 
 
-def _curves(groups: Sequence[Group], data: dict[str, Any]) -> str:
+def _curves(groups: Sequence[Group], data: dict[str, Any], *, dry: bool) -> str:
     """The place of the curves, which the script fills."""
-    title = words("h2", "Learning and its cost", id="curves")
+    title = words("h2", "What it costs" if dry else "Learning and its cost", id="curves")
     if not data["measures"]:
         return title + words("p", "Nothing was measured.", class_="note")
     failed = words("p", _MARKED, class_="note") if marks.of_groups(groups) else ""

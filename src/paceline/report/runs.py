@@ -105,6 +105,13 @@ class Run:
         return float(value) if _is_figure(value) else None
 
     @property
+    def dry(self) -> bool:
+        """Whether it made rounds and scored none of them: only its schedule was computed."""
+        scores = (self.metrics.get(name) for name in ("accuracy", "loss"))
+        rounds = len(self.metrics.get("round", ()))
+        return rounds > 0 and all(column is None or np.isnan(column).all() for column in scores)
+
+    @property
     def aimed(self) -> bool:
         """Whether it was to end at an accuracy or a loss."""
         return any(self.figure("target", key) is not None for key in ("accuracy", "loss"))

@@ -149,15 +149,32 @@ def unfinished(groups: Sequence[Group]) -> str:
     """Which runs have not ended, as far as their directories tell, and what of them is missing."""
     found = []
     for group in groups:
-        for run in group.runs:
-            if run.summary.get("status") in ("running", "interrupted") or run.missing:
-                rounds, times = run.metrics["round"], run.metrics["time"]
-                until = (
-                    f"known until round {rounds[-1]:,.0f}, t={times[-1]:,.6g} s" if len(times) else "nothing known"
-                )
-                lacks = "".join(f"; {part} is missing" for part in run.missing)
-                found.append(f"{group.label} seed {run.seed} ({run.summary.get('status')}): {until}{lacks}")
+        cut = [run for run in group.runs if is_unfinished(run)]
+        whole = [run for run in cut if not run.missing and len(run.metrics["time"])]
+        if len(whole) > 2:  # one by one they would be a long list that says little
+            states = ", ".join(sorted({str(run.summary.get("status")) for run in whole}))
+            until = ", ".join(f"{word} {_ends(whole, key)}" for word, key in (("round", "round"), ("t =", "time")))
+            found.append(f"{group.label}, {len(whole)} of {len(group.runs)} seeds ({states}): known until {until} s")
+            cut = [run for run in cut if run not in whole]
+        found += [f"{group.label} seed {run.seed} ({run.summary.get('status')}): {_known(run)}" for run in cut]
     return "not finished: " + "; ".join(found) + " (paceline resume goes on)" if found else ""
+
+
+def is_unfinished(run: Run) -> bool:
+    """Whether a run has not ended, or something of it is missing."""
+    return run.summary.get("status") in ("running", "interrupted") or bool(run.missing)
+
+
+def _ends(runs: Sequence[Run], column: str) -> str:
+    """The last values of a column of several runs: one, or from the least to the greatest."""
+    low, high = (number(pick(run.metrics[column][-1] for run in runs)) for pick in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+def _known(run: Run) -> str:
+    rounds, times = run.metrics["round"], run.metrics["time"]
+    until = f"known until round {rounds[-1]:,.0f}, t={times[-1]:,.6g} s" if len(times) else "nothing known"
+    return until + "".join(f"; {part} is missing" for part in run.missing)
 
 
 def _ran_out(run: Run) -> bool:
@@ -202,7 +219,8 @@ def comparison(groups: Sequence[Group]) -> str:
         body.append(tag("td", tag("div", _facts(own)), colspan=len(row), class_="facts"))
     head = [words("th", title, scope="col") for title in found.titles]
     # On a narrow screen as on a wide one the facts are read before the figures.
-    above = tag("p", f"{words('b', 'All runs: ')}{_facts(shared)}", class_="facts") if shared else ""
+    whose = "All runs: " if sum(len(group.runs) for group in groups) > 1 else "This run: "
+    above = tag("p", f"{words('b', whose)}{_facts(shared)}", class_="facts") if shared else ""
     below = "".join(words("p", remark, class_="note") for remark in remarks(groups))
     best = words("p", _BEST, class_="note") if found.best else ""
     return above + table(head, body, class_="compared") + best + below
@@ -248,7 +266,7 @@ def _cell(group: Group, column: _Column) -> str:
     values = _values(group, column)
     asked = sum(run.aimed for run in group.runs)
     if column.unreached and asked and not values:
-        return "not reached"
+        return "not yet" if all(map(is_unfinished, group.runs)) else "not reached"
     if not values:
         return MISSING
     if column.unreached and len(values) < asked:

@@ -60,7 +60,9 @@ def section(found: Sequence[Kept], timelines: Sequence[dict[str, Any]]) -> str:
         frame = words("p", _HOW, class_="note no-print") + tag("div", id="timeline-box", class_="timeline-box")
     else:
         frame = words("p", "It has no spans in this time.", class_="note")
-    causes = words("h3", "Waiting and its causes in whole runs") + "".join(_waiting_details(one) for one in found)
+    causes = words("h3", "Waiting and its causes in whole runs") + "".join(
+        _waiting_details(one, alone=len(found) == 1) for one in found
+    )
     return title + frame + causes + used
 
 
@@ -76,14 +78,15 @@ def _held(one: dict[str, Any]) -> str:
     )
 
 
-def _waiting_details(one: Kept) -> str:
+def _waiting_details(one: Kept, *, alone: bool) -> str:
     waiting = read_waiting(one.spans)
     shares, waits = overlap.details(one.parties[0]) if one.parties else "", ""
     if waiting.total:
         waits = causes(waiting, several=bool(one.parties) and one.parties[0].several)
     title = words("summary", f"{one.label}, seed {one.run.seed}")
     text = words("p", _waiting_text(one.run, waiting.total), class_="note")
-    return tag("details", title + text + overlap.beside(shares, waits))
+    opened = {"open": ""} if alone else {}
+    return tag("details", title + text + overlap.beside(shares, waits), **opened)
 
 
 def _waiting_text(run: Run, waited: float) -> str:

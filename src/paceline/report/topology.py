@@ -19,6 +19,8 @@ MOST_DEVICES = 120
 """More devices than these are drawn as one dot for each server, with how many they are."""
 MOST_LINKS = 2000
 """Of more links than these only those with most traffic are drawn, and what has failed."""
+PALE = 150
+"""More links than these are drawn paler."""
 Links = dict[tuple[int, int], float]
 Point = tuple[float, float]
 
@@ -70,6 +72,8 @@ def draw(run: Run, links: Links) -> str:
     picture = thinned(arranged(links), failed)
     most = max(picture.links.values(), default=0.0)
     parts = [_link(picture, pair, amount, most, pair_failed(pair, failed)) for pair, amount in picture.links.items()]
+    # Of very many, each is paler: else they would be one dark disk.
+    parts = [tag("g", "".join(parts), stroke_opacity=min(1.0, (PALE / max(len(parts), 1)) ** 0.5))]
     parts += [_node(picture, index, (index,) in failed) for index in picture.nodes]
     label = f"Topology: {picture.note}"
     drawing = tag(

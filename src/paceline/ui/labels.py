@@ -31,9 +31,10 @@ def labelled(runs: Sequence[Listed]) -> list[Labelled]:
         groups = group_runs(list(described.values()))
     except DataError:  # two of them are the same run
         return [Labelled(run, run.name, look(run.algorithm)) for run in runs]
+    seeded = len(runs) > len(groups) or len({run.seed for run in runs}) > 1
     found: dict[object, tuple[str, Look]] = {}
     for group, drawn in zip(groups, looks(groups), strict=True):
         for one in group.runs:
-            label = f"{group.label}, seed {one.seed}" if len(runs) > len(groups) else group.label
+            label = f"{group.label}, seed {one.seed}" if seeded else group.label
             found[one.path] = (label, drawn)
     return [Labelled(run, *found[run.path]) for run in runs]

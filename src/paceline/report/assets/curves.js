@@ -122,7 +122,7 @@ class Curves {
 
   tell(from, to) {
     this.stretch = [from, to];
-    this.words.textContent = `Chosen: ${plain(from)} to ${plain(to)} s; the timeline below shows it.`;
+    this.words.textContent = `Chosen: ${plain(from)} to ${plain(to)} s; the timeline shows it.`;
     this.onStretch(from, to);
   }
 

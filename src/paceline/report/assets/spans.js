@@ -108,7 +108,7 @@ class Spans {
       const inside = Math.min(this.end[k], this.end[i]) - Math.max(this.start[k], this.start[i]);
       sums.set(this.kind[k], (sums.get(this.kind[k]) || 0) + inside);
     }
-    const parts = [...sums].sort((a, b) => b[1] - a[1]).map(([kind, length]) => `${KINDS[kind]} ${plain(length)} s`);
+    const parts = [...sums].filter(([, length]) => length > 0).sort((a, b) => b[1] - a[1]).map(([kind, length]) => `${KINDS[kind]} ${plain(length)} s`);
     return parts.length ? [`meanwhile ${this.names[this.peer[i]]}: ${parts.join(", ")}`] : [];
   }
 }

@@ -139,7 +139,8 @@ class Timeline {
     Object.assign(this.state, { chosen: i, lit: this.together(i), path: [], marked: spans.site[i] });
     this.state.pinned = cause >= 0 ? [spans.site[i], cause] : [spans.site[i]];
     this.refit();
-    this.say(spans.told(i).join(". ") + ".");
+    const [what, ...more] = spans.told(i);
+    this.say(`${what}: ${more.join("; ")}.`);
   }
 
   clear() {

@@ -1,6 +1,6 @@
 // The drawings of who is connected with whom can be saved, like every chart.
 
-const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "text-anchor", "paint-order"];
+const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "font-size", "font-family", "text-anchor", "paint-order"];
 
 /** A drawing of the page with the colours that the style sheet gave it. */
 function dressed(drawing) {
