@@ -169,10 +169,10 @@ def made_up(name, seed, accuracies, servers=None, method="p-fedavg"):
     )  # fmt: skip
 
 
-def ramps(levels, seeds=3, noise=0.001):
+def ramps(levels, seeds=3, noise=0.001, rounds=10):
     """Curves that rise to a level, each seed a little differently."""
     return {
-        name: [made_up(name, k, np.linspace(0.1, top + noise * k * (-1) ** place, 10)) for k in range(seeds)]
+        name: [made_up(name, k, np.linspace(0.1, top + noise * k * (-1) ** place, rounds)) for k in range(seeds)]
         for place, (name, top) in enumerate(levels.items())
     }
 
@@ -228,7 +228,7 @@ def test_methods_are_level_or_far_apart(tops, near, far):
 def timed(levels, seconds):
     return {
         name: [(run, (1 + 0.01 * k * len(name)) * seconds[name] * run.columns["round"]) for k, run in enumerate(runs)]
-        for name, runs in ramps(levels).items()
+        for name, runs in ramps(levels, rounds=40).items()
     }
 
 

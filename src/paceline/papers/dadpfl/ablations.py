@@ -148,7 +148,9 @@ def _fig7_rows(setup: Setup, runs: Runs, times: Mapping[str, Mapping[int, float]
     data, every = setup.data, f"N = {WAITS[-1]}"
     both = {every: runs[every], "N = 0": runs["N = 0"]}
     longer = [
-        arrivals_row(f"{data}: {every} - N = 0, rounds to {100 * target:g} %, {way}", *both.values(), target, way)
+        arrivals_row(
+            f"{data}: {every} - N = 0, rounds to {100 * target:g} %, {way}", runs[every], runs["N = 0"], target, way
+        )
         for target in setup.targets
         for way in WAYS
     ]
