@@ -9,12 +9,13 @@ import pytest
 from paceline.errors import SettingError
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.papers import tuning
+from paceline.papers.crossings import OVER
 from paceline.papers.grid import Scene
 from paceline.papers.psfl import scenes as psfl_scenes
 from paceline.papers.psfl import structures as psfl_structures
 from paceline.papers.psfl import trained as psfl_trained
 from paceline.papers.psfl.tables import _winner_row
-from paceline.papers.psfl.targets import Racer, agrees, race_rows
+from paceline.papers.psfl.targets import Racer, agrees, race, race_rows
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Laboratory, Trial
 from paceline.papers.tuning import Tuned
@@ -142,6 +143,26 @@ def test_a_curve_has_no_value_outside_of_it():
 )  # fmt: skip
 def test_a_wide_interval_agrees_with_nothing(interval, ok):
     assert agrees(Interval(*interval)) is ok
+
+
+@pytest.mark.parametrize("data", psfl_scenes.DATA)
+def test_every_trial_of_the_papers_scale_has_settings_that_are_possible(data, monkeypatch):
+    asked = []
+
+    class Noted:
+        def carry_out(self, trials):
+            asked.extend(trials)
+            return [risen(trial.method, trial.seed, 1.0) for trial in trials]
+
+    here = psfl_scenes.scenes(Request(scale="paper", data=data))
+    assert [scene.name for scene in here] == [f"{data}-5-steps", f"{data}-20-steps"]
+    race(Noted(), here, 1, small=False)
+    for trial in {(one.case, one.method): one for one in asked}.values():
+        settings = trial.settings()
+        settings.algorithm.check(settings.clients)
+        assert settings.clients == 500 and settings.partition == "exdir:2,10"
+        assert trial.until.over > OVER  # long enough for five scores that lie 50 s apart
+    assert len({trial.name for trial in asked}) >= 2 * 3 * (5 * 2 + 1)
 
 
 def test_a_dataset_that_the_figure_does_not_have_is_refused():
