@@ -13,6 +13,7 @@ from paceline.papers.crossings import WAYS, Arrivals, arrived
 from paceline.papers.psfl.contestants import PARTICIPANTS, Contestant, arena, compete
 from paceline.papers.result import Request, Row
 from paceline.papers.trials import Laboratory
+from paceline.statistics import Interval
 
 ENOUGH = 3
 """Seeds below which nothing is judged."""
@@ -55,6 +56,12 @@ def _optimum_rows(found: Sequence[Contestant], target: float, way: str, paper_be
     ok = None if full[best].tried < ENOUGH or paper_best[0] not in tried else paper_best[0] in alike
     name = f"N0={found[0].participants}: trained optimum S, {way}"
     return [Row(name, float(paper_best[0]), float(best), "", ok, note)]
+
+
+def mean_times(found: Sequence[Contestant], target: float) -> dict[int, Interval]:
+    """The smoothed time to the target by length, of structures whose seeds all arrived."""
+    times = {one.S: arrived(one.runs, target) for one in found}
+    return {S: here.mean for S, here in times.items() if here.complete}
 
 
 def round_rows(found: Sequence[Contestant], target: float) -> list[Row]:
