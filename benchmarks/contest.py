@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from paceline.papers.psfl.contestants import USUAL, arena, choose, compete, tune
+from paceline.papers.psfl.contestants import USUAL, arena, choose, compete, tune_structures
 from paceline.papers.result import Request
 from paceline.papers.trials import Laboratory
 
@@ -27,8 +27,8 @@ def work(out: Path, lengths: list[int], scale: str, steps: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
     request = Request(scale=scale, out=out)
     laboratory, here = Laboratory(request), arena(request)
-    tuned = tune(laboratory, here, lengths)
-    print(*(f"S={one.S}: tuned to quarter {one.best} of {one.grid}" for one in tuned), sep="\n", flush=True)
+    tuned = tune_structures(laboratory, here, lengths)
+    print(*(f"S={one.S}: tuned to quarter {one.best} of {one.tuned.grid}" for one in tuned), sep="\n", flush=True)
     for seeds in steps:
         found = compete(laboratory, here, lengths, seeds)
         if USUAL in lengths:

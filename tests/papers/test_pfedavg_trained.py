@@ -11,6 +11,7 @@ from paceline.data.registry import parse_name
 from paceline.errors import SettingError
 from paceline.learn.models import build
 from paceline.papers.claims import above, all_of
+from paceline.papers.crossings import WAYS
 from paceline.papers.pfedavg import capacities as pfedavg_capacities
 from paceline.papers.pfedavg import methods as pfedavg_methods
 from paceline.papers.pfedavg import scenes as pfedavg_scenes
@@ -18,10 +19,12 @@ from paceline.papers.pfedavg import trained as pfedavg_trained
 from paceline.papers.pfedavg.capacities import capacity_rows
 from paceline.papers.pfedavg.methods import METHODS, TORUS, level, method_rows, time_rows
 from paceline.papers.pfedavg.printed import FIGURE_8
+from paceline.papers.pfedavg.racing import evenly
 from paceline.papers.pfedavg.scenes import PAPER, SEARCH_SEED, SMALL, SORTED, TIMED, network, round_times
 from paceline.papers.pfedavg.trained import ORDER, lasting_disagreement, likely_graph, order_rows, topologies
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Laboratory
+from paceline.papers.tuning import TUNING
 from paceline.statistics import Interval
 from paceline.topology import make_mixing, parse_graph
 
@@ -61,7 +64,7 @@ def test_all_runs_of_a_figure_train_together_and_only_once(shrunk, tmp_path):
     request = replace(REQUEST, out=tmp_path, seeds=1)
     found = pfedavg_methods.fig5(request)
     assert found.note.count("computed: ") == 1
-    again = pfedavg_methods.fig6(request)  # the same runs, over time
+    again = pfedavg_methods.fig5(request)
     assert again.note.count("computed: ") == 1
     visits = {
         path.parent.name.partition("-lr")[0]: json.loads(path.read_text())["visits"]
@@ -71,11 +74,16 @@ def test_all_runs_of_a_figure_train_together_and_only_once(shrunk, tmp_path):
     assert visits == {"fedavg": 108, "p-fedavg": 108, "hierfavg": 216, "dpsgd": 162}
 
 
-@pytest.mark.slow
-def test_figures_4_and_7_have_the_same_runs(shrunk, tmp_path):
-    request = replace(REQUEST, out=tmp_path, seeds=1)
-    pfedavg_trained.fig4(request)
-    assert pfedavg_capacities.fig7(request).note.count("computed: ") == 1
+def test_times_to_a_target_are_told_at_tuned_rates_both_ways_and_evenly_spaced(shrunk, tmp_path):
+    found = pfedavg_methods.fig6(replace(REQUEST, out=tmp_path, seeds=1))
+    rows = {row.name: row for row in found.rows}
+    for method in METHODS:
+        assert f"chosen with seeds {TUNING[0]}, {TUNING[1]}" in rows[f"digits: {method}, tuned rate"].note
+        assert all(f"digits, steady links: {method}, to 15 %, {way}" in rows for way in WAYS)
+    kept = {tuple(path.name.rpartition("-seed")[::2]) for path in tmp_path.glob("trials/*/*") if path.is_dir()}
+    tried = {name for name, seed in kept if int(seed) in TUNING}
+    assert {seed for _, seed in kept} == {"0", *map(str, TUNING)}
+    assert all(sum(name.startswith(f"{method}-lr") for name in tried) >= 3 for method in METHODS)
 
 
 def test_a_rate_is_chosen_on_a_seed_that_is_not_reported(tmp_path):
@@ -161,10 +169,10 @@ def made_up(name, seed, accuracies, servers=None, method="p-fedavg"):
     )  # fmt: skip
 
 
-def ramps(levels, seeds=3, noise=0.001):
+def ramps(levels, seeds=3, noise=0.001, rounds=10):
     """Curves that rise to a level, each seed a little differently."""
     return {
-        name: [made_up(name, k, np.linspace(0.1, top + noise * k * (-1) ** place, 10)) for k in range(seeds)]
+        name: [made_up(name, k, np.linspace(0.1, top + noise * k * (-1) ** place, rounds)) for k in range(seeds)]
         for place, (name, top) in enumerate(levels.items())
     }
 
@@ -220,20 +228,36 @@ def test_methods_are_level_or_far_apart(tops, near, far):
 def timed(levels, seconds):
     return {
         name: [(run, (1 + 0.01 * k * len(name)) * seconds[name] * run.columns["round"]) for k, run in enumerate(runs)]
-        for name, runs in ramps(levels).items()
+        for name, runs in ramps(levels, rounds=40).items()
     }
 
 
-def test_who_is_first_over_time():
+@pytest.mark.parametrize("way", WAYS)
+def test_who_is_first_over_time(way):
     levels = {"fedavg": 0.95, "p-fedavg": 0.9, "hierfavg": 0.9, "dpsgd": 0.5}
     seconds = {"fedavg": 6.0, "p-fedavg": 3.0, "hierfavg": 4.5, "dpsgd": 2.0}
-    ok = verdicts(time_rows("here", timed(levels, seconds), 0.8))
-    assert ok["time of p-fedavg / fedavg"] is ok["time of p-fedavg / hierfavg"] is True
-    assert ok["time of p-fedavg / dpsgd"] is True  # it never arrives
-    ok = verdicts(time_rows("here", timed(levels, {**seconds, "fedavg": 1.0}), 0.8))
-    assert ok["time of p-fedavg / fedavg"] is False
-    ok = verdicts(time_rows("here", timed({**levels, "p-fedavg": 0.5}, seconds), 0.8))
-    assert ok["time of p-fedavg / fedavg"] is None
+    ok = verdicts(time_rows("here", timed(levels, seconds), 0.6))
+    assert ok[f"time of p-fedavg / fedavg, {way}"] is ok[f"time of p-fedavg / hierfavg, {way}"] is True
+    assert ok[f"time of p-fedavg / dpsgd, {way}"] is True  # it never arrives
+    ok = verdicts(time_rows("here", timed(levels, {**seconds, "fedavg": 1.0}), 0.6))
+    assert ok[f"time of p-fedavg / fedavg, {way}"] is False
+    ok = verdicts(time_rows("here", timed({**levels, "p-fedavg": 0.5}, seconds), 0.6))
+    assert ok[f"time of p-fedavg / fedavg, {way}"] is None
+
+
+def test_who_is_scored_more_often_has_no_more_chances_than_others():
+    """Lucky scores in every other round count only for those whose rounds are short."""
+    lucky = np.tile([0.3, 0.9], 20)
+    clocked = {
+        "p-fedavg": [(made_up("p-fedavg", 0, lucky), np.arange(1.0, 41))],
+        "fedavg": [(made_up("fedavg", 0, np.linspace(0.1, 0.5, 10)), 4.0 * np.arange(1, 11))],
+    }
+    runs, interval = evenly(clocked)
+    assert interval == 4.0
+    assert runs["p-fedavg"][0].time.tolist() == runs["fedavg"][0].time.tolist() == [4.0 * k for k in range(1, 11)]
+    rows = {row.name: row.ours for row in time_rows("here", clocked, 0.8)}
+    assert rows["here: p-fedavg, to 80 %, first"] == "4"  # the fourth round, not the second
+    assert rows["here: between scores"] == 4.0
 
 
 def capacities(edge, node):

@@ -7,14 +7,15 @@ import pytest
 
 from paceline.algorithms.structure import bounded, choose_structure
 from paceline.learn.job import Score
+from paceline.papers import tuning
 from paceline.papers.crossings import Crossing, first_crossing, smooth_crossing
 from paceline.papers.grid import Scene
 from paceline.papers.psfl import contest as psfl_contest
-from paceline.papers.psfl import contestants as psfl_contestants
 from paceline.papers.psfl.contest import _judged, contest
-from paceline.papers.psfl.contestants import ROUND_SECONDS, Arena, rate
+from paceline.papers.psfl.contestants import ROUND_SECONDS, Arena, arena, round_seconds, tune_structures
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Trial
+from paceline.papers.tuning import rate, slowness
 from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
 from paceline.runs.until import Until
@@ -73,13 +74,40 @@ def test_rounds_take_as_long_as_evaluations_count_on(S):
     assert run.world.now() / run.world.round == pytest.approx(ROUND_SECONDS[S], rel=0.08)
 
 
+@pytest.mark.parametrize(
+    ("scale", "participants", "lengths"),
+    [("paper", 20, ()), ("small", 20, ()), ("small", 9, (1, 3, 9)), ("paper", 100, (1, 2, 5, 10, 25))],
+)
+def test_all_structures_are_scored_at_about_the_same_virtual_times(scale, participants, lengths):
+    here, apart = arena(Request(scale=scale), participants, lengths), []
+    for S in here.middles:
+        words = dict(word.split("=", 1) for word in here.trial(S, -4, 0).overrides)
+        apart.append(int(words["every"]) * round_seconds(S, participants // S))
+    assert max(apart) <= 1.5 * min(apart), apart
+    assert max(apart) <= 1.35 * here.interval
+
+
+def test_kept_trials_of_psfl_structures_are_the_same_ones():
+    """What docs/results keeps was scored so often; other settings would be refused, and trained again."""
+    here = arena(Request(scale="paper"))
+    every = [dict(word.split("=", 1) for word in here.trial(S, -4, 0).overrides)["every"] for S in here.middles]
+    assert every == ["8", "7", "5", "4", "3", "2", "1"]
+    assert here.trial(4, -5, 3).name == "length-4/psfl-lr0.0562-seed3"
+
+
+def test_where_nobody_arrives_the_rate_that_learns_more_is_better():
+    slow, slower = (curve(np.linspace(0.1, top, 20)) for top in (0.5, 0.3))
+    assert slowness([slow], 0.9) < slowness([slower], 0.9)
+    assert slowness([curve(np.linspace(0.1, 1.0, 20)), slower], 0.9) < slowness([slow, slow], 0.9)
+
+
 @pytest.fixture
 def quick(monkeypatch):
     small = psfl_contest.arena(Request(scale="small"))
     scene = replace(small.scene, until=replace(small.scene.until, accuracy=0.6, time=600.0))
     shrunk = replace(small, scene=scene, middles={1: -2, 2: -2})
     monkeypatch.setattr(psfl_contest, "arena", lambda request: shrunk)
-    monkeypatch.setattr(psfl_contestants, "REACH", 1)
+    monkeypatch.setattr(tuning, "REACH", 1)
 
 
 @pytest.mark.slow
@@ -115,8 +143,8 @@ def test_a_grid_grows_until_the_best_rate_is_inside(monkeypatch):
     scene = Scene(name="", words=(), rates=(), until=Until(accuracy=0.6, time=1e4))
     here = Arena(scene=scene, interval=50.0, middles={2: -6})
     laboratory = Made()
-    (one,) = psfl_contestants.tune(laboratory, here, [2])
-    assert (one.best, one.inside, one.grid) == (best, True, (*range(-8, 0),))
+    (one,) = tune_structures(laboratory, here, [2])
+    assert (one.best, one.tuned.inside, one.tuned.grid) == (best, True, (*range(-8, 0),))
     assert rate(-1) in laboratory.asked
 
 

@@ -8,12 +8,17 @@ import pytest
 
 from paceline.errors import SettingError
 from paceline.learn.cohort.trainer import CohortTrainer
+from paceline.papers import tuning
+from paceline.papers.crossings import OVER
+from paceline.papers.grid import Scene
 from paceline.papers.psfl import scenes as psfl_scenes
 from paceline.papers.psfl import structures as psfl_structures
 from paceline.papers.psfl import trained as psfl_trained
-from paceline.papers.psfl.tables import _agrees, _winner_row, case_rows
+from paceline.papers.psfl.tables import _winner_row
+from paceline.papers.psfl.targets import Racer, agrees, race, race_rows
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Laboratory, Trial
+from paceline.papers.tuning import Tuned
 from paceline.runs.until import Until
 from paceline.statistics import Interval, mean_interval, ratio_interval
 
@@ -22,27 +27,28 @@ FEW = ("clients=10", "fedavg.width=3", "rounds=2")
 
 @pytest.fixture
 def shrunk(monkeypatch):
-    monkeypatch.setattr(psfl_scenes, "STEPS", (5,))
-    monkeypatch.setattr(psfl_scenes, "DIGIT_RATES", (0.1, 0.316))
-    monkeypatch.setitem(psfl_scenes.TARGETS, "digits", 0.7)
-    monkeypatch.setitem(psfl_scenes.HORIZONS, "digits", (400.0,))
+    monkeypatch.setitem(psfl_scenes.TARGETS, "digits", (0.3, 0.4))
+    monkeypatch.setitem(psfl_scenes.HORIZONS, "digits", (1000.0,))
+    monkeypatch.setattr(tuning, "REACH", 1)
+    monkeypatch.setattr(tuning, "WIDEST", 3)
 
 
 def test_figure_3_shrunk(shrunk, tmp_path):
-    request = Request(scale="small", seeds=2, out=tmp_path, quiet=True)
+    request = Request(scale="small", seeds=1, out=tmp_path, quiet=True)
     found = psfl_trained.fig3(request)
-    names = [row.name for row in found.rows]
-    assert sum("time of psfl / fedavg" in name for name in names) == 3  # two rates, and the best
-    ratio = next(row for row in found.rows if "best rate: time of psfl / sfl" in row.name)
-    assert ratio.paper == 0.67
-    assert 0.05 < float(ratio.ours.split()[0]) < 2
+    rows = {row.name: row for row in found.rows}
+    for target in ("30 %", "40 %"):  # Figure 5 has several
+        for way in ("smoothed", "first"):
+            assert all(f"digits-1-step, {target}, {way}: {method}" in rows for method in ("fedavg", "sfl", "psfl"))
+            assert f"digits-1-step, {target}, {way}, each at its tuned rate: time of psfl / sfl" in rows
+    apart = [float(rows[f"digits-1-step: {method}, between scores"].ours.split()[0]) for method in ("fedavg", "sfl")]
+    assert max(apart) < 1.35 * min(apart)
+    assert all(
+        "chosen with seeds 100, 101" in row.note for name, row in rows.items() if "tuned rate" in name and row.note
+    )
     summaries = sorted(tmp_path.glob("trials/*/*/summary.json"))
-    assert len(summaries) == 12  # three methods, two rates, two seeds
+    assert {path.parent.name.rpartition("seed")[2] for path in summaries} == {"0", "100", "101"}
     written = {path: path.stat().st_mtime_ns for path in summaries}
-
-    again = psfl_trained.fig3(request)  # nothing is run twice
-    assert again.rows == found.rows
-    assert {path: path.stat().st_mtime_ns for path in summaries} == written
 
     summaries[0].unlink()  # one was cut off: it alone is run again, with the same result
     assert psfl_trained.fig3(request).rows == found.rows
@@ -136,7 +142,27 @@ def test_a_curve_has_no_value_outside_of_it():
      ((1.4, 1.2, 1.6), False), ((0.6, float("nan"), float("nan")), None)],
 )  # fmt: skip
 def test_a_wide_interval_agrees_with_nothing(interval, ok):
-    assert _agrees(Interval(*interval)) is ok
+    assert agrees(Interval(*interval)) is ok
+
+
+@pytest.mark.parametrize("data", psfl_scenes.DATA)
+def test_every_trial_of_the_papers_scale_has_settings_that_are_possible(data, monkeypatch):
+    asked = []
+
+    class Noted:
+        def carry_out(self, trials):
+            asked.extend(trials)
+            return [risen(trial.method, trial.seed, 1.0) for trial in trials]
+
+    here = psfl_scenes.scenes(Request(scale="paper", data=data))
+    assert [scene.name for scene in here] == [f"{data}-5-steps", f"{data}-20-steps"]
+    race(Noted(), here, 1, small=False)
+    for trial in {(one.case, one.method): one for one in asked}.values():
+        settings = trial.settings()
+        settings.algorithm.check(settings.clients)
+        assert settings.clients == 500 and settings.partition == "exdir:2,10"
+        assert trial.until.over > OVER  # long enough for five scores that lie 50 s apart
+    assert len({trial.name for trial in asked}) >= 2 * 3 * (5 * 2 + 1)
 
 
 def test_a_dataset_that_the_figure_does_not_have_is_refused():
@@ -153,24 +179,38 @@ def finished(method, rate, seed, reached, status="done"):
     )  # fmt: skip
 
 
-def test_rows_of_made_up_trials():
-    found = [finished("psfl", 0.1, s, 50.0 + s) for s in range(3)]
-    found += [finished("fedavg", 0.1, s, 100.0 + 2.4 * s) for s in range(3)]
-    found += [finished("sfl", 0.1, 0, None), finished("sfl", 1.0, 0, None, "failed: Diverged")]
-    found += [finished("psfl", 1.0, 0, 10.0), *(finished("psfl", 1.0, s, None) for s in (1, 2))]
-    tried = {(method, rate): [] for method in ("fedavg", "sfl", "psfl") for rate in (0.1, 1.0)}
-    for run in found:
-        tried[run.trial.method, run.trial.rate].append(run)
-    rows = {row.name: row for row in case_rows("case", tried, 500.0)}
-    half = rows["case, all at rate 0.1: time of psfl / fedavg"]
-    assert half.ours == "0.498 (0.493 to 0.503)"
-    assert half.ok
-    assert rows["case, all at rate 0.1: time of psfl / sfl"].ours == "only psfl arrived (not sfl)"
-    assert rows["case, rate 1: sfl"].ours == "diverged"
-    assert rows["case, rate 0.1: sfl"].ours == "not within 500 s"
-    assert rows["case, rate 1: psfl"].note == "1 of 3 seeds arrived"
-    # A rate at which two of three seeds were lost is not the best, however fast the third was.
-    assert rows["case, each at its best rate: time of psfl / fedavg"].ours == half.ours
+def racer(method, tops, best=-4):
+    """A method whose seeds rise evenly to so much in 100 s, at the best rate and twice as slowly at another."""
+    runs = tuple(risen(method, seed, top) for seed, top in enumerate(tops))
+    slow = tuple(risen(method, seed, top / 2) for seed, top in enumerate(tops))
+    return Racer(method, Tuned(best, {best - 1: slow, best: runs, best + 1: slow}), {best: runs, best + 1: slow})
+
+
+def risen(method, seed, top):
+    times = np.arange(1.0, 101)
+    trial = Trial(case="case", method=method, rate=0.1, seed=seed, overrides=(), until=Until(accuracy=0.9))
+    return Finished(
+        trial=trial, status="done", reached=None, rounds=None, time=times, accuracy=top * times / 100, loss=1 - times,
+        columns={"round": times}, notes=(),
+    )  # fmt: skip
+
+
+def test_rows_of_made_up_races():
+    scene = Scene(name="cifar10-5-steps", words=(), rates=(), targets=(0.4, 0.6))
+    racers = [racer("fedavg", (0.70, 0.71, 0.72)), racer("sfl", (0.5,) * 3, -7), racer("psfl", (1.0, 1.01, 1.03))]
+    rows = {row.name: row for row in race_rows(scene, racers)}
+    said = rows["cifar10-5-steps, 60 %, smoothed, each at its tuned rate: time of psfl / fedavg"]
+    assert (said.paper, said.ok) == (0.67, False)  # less time for certain, but not a third less
+    assert said.ours.startswith("0.70")
+    other = rows["cifar10-5-steps, 40 %, first, each at its tuned rate: time of psfl / fedavg"]
+    assert (other.paper, other.ok) == ("below 1", True)  # of 40 % the paper prints nothing
+    never = rows["cifar10-5-steps, 60 %, first, each at its tuned rate: time of psfl / sfl"]
+    assert never.ours == "only psfl arrived (not sfl)"
+    assert rows["cifar10-5-steps: fedavg, between scores"].ours == "1 (in all 3 seeds)"
+    assert "cifar10-5-steps, 60 %, smoothed, both at rate 0.1: time of psfl / fedavg" in rows
+    assert not any("both at" in name and name[-3:] == "sfl" for name in rows)  # no rate in common
+    edge = replace(racers[0], tuned=Tuned(-5, racers[0].tuned.tried))
+    assert edge.tuned.told.endswith("the best rate is an end of the grid")
 
 
 @pytest.mark.parametrize(
@@ -195,13 +235,17 @@ def test_intervals():
     assert str(tied) == "5 (in all 3 seeds)" and not tied.tells and mean_interval([5.0] * 6).tells
 
 
-def test_structures_compared(monkeypatch, tmp_path):
-    small = psfl_scenes.structured(Request(scale="small"))
-    quick = replace(small, until=replace(small.until, accuracy=0.6), rates=(0.316,))
-    monkeypatch.setattr(psfl_structures, "structured", lambda request: quick)
-    results = psfl_structures.compare_structures(Request(scale="small", seeds=2, quiet=True), 9, (1, 3, 9))
-    assert [(one.S, one.W) for one in results] == [(1, 9), (3, 3), (9, 1)]
-    assert all(one.arrived.tried == 2 for one in results)
-    rows = psfl_structures.structure_rows(results, (3, 3)) + psfl_structures.round_rows(results)
-    assert rows[-1].name == "FedAvg rounds / SFL rounds"
+def test_structures_compared(monkeypatch):
+    here = psfl_structures.arena(Request(scale="small"), 9, (1, 3, 9))
+    easy = replace(here.scene, until=replace(here.scene.until, accuracy=0.5, time=600.0))
+    monkeypatch.setattr(psfl_structures, "arena", lambda *_: replace(here, scene=easy))
+    monkeypatch.setattr(tuning, "REACH", 1)
+    monkeypatch.setattr(tuning, "WIDEST", 3)
+    found, target = psfl_structures.compare_structures(Request(scale="small", seeds=2, quiet=True), 9, (1, 3, 9))
+    assert [(one.S, one.W) for one in found] == [(1, 9), (3, 3), (9, 1)]
+    assert target == 0.5
+    assert all(len(one.runs) == 2 and [*one.reported] == [one.best] for one in found)
+    rows = psfl_structures.structure_rows(found, target, (3, 3)) + psfl_structures.round_rows(found, target)
+    assert sum("trained optimum S" in row.name for row in rows) == 2
+    assert rows[-1].name == "FedAvg rounds / SFL rounds, first"
     assert json.dumps([row.ours for row in rows])

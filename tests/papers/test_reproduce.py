@@ -85,6 +85,20 @@ def test_every_table_and_figure_is_computed_anew_or_said_to_be_missing(paper):
     assert {one for one in shown if one.split()[0] in ("Figure", "Table")} <= wanted
 
 
+UNTRAINED = [entry.id for entry in REPRODUCTIONS.values() if not entry.trained]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("id", UNTRAINED)
+def test_what_needs_no_training_is_there_in_three_minutes(id):
+    found = reproduce(id, quiet=True)
+    assert len(found.rows) >= 3
+    assert len({row.name for row in found.rows}) == len(found.rows)
+    assert any(row.ours is not None for row in found.rows)
+    assert found.figure is None or found.figure() is not None
+
+
 # -- the command ----------------------------------------------------------------------------------------------------
 
 

@@ -113,8 +113,7 @@ class DADPFL:
             ends = await world.gather(self.peer(world, swarm, turn, client, prunes) for client in world.clients)
             swarm.peers = [await swarm.known(world, end.peer) for end in ends]
             await timing.detect(world, round, ends)  # DA-8, DA-9
-            score = {} if timing.score is None else {"score": timing.score}
-            yield Progress([end.trained for end in ends], {"sparsity": swarm.mean_sparsity, **score})
+            yield Progress([end.trained for end in ends], {"sparsity": swarm.mean_sparsity, **timing.figures})
 
     def cap(self, round: int) -> int:
         """DA-3: how many are waited for in this round; with ``decay`` one less every T div (N+1) rounds (DA-E7)."""

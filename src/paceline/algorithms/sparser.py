@@ -54,8 +54,9 @@ class Timing:
         """Each client's own model at the start, sparse as it was."""
         self._scores: tuple[Tensor, Tensor] | None = None
         """The first of each client, and the last."""
-        self.score: float | None = None
-        """The mean of the last, as long as it is looked at."""
+        self.figures: dict[str, float] = {}
+        """Of the last round, as long as clients vote: the mean score, and how much it changed, relative to the first,
+        on average over those who voted (Eq. 4, Figure 5)."""
         self._found = rule is None
         if rule is not None and rule.first is not None:
             self._set(rule.first)
@@ -66,6 +67,7 @@ class Timing:
 
     async def detect(self, world: World, round: int, ends: Sequence[End]) -> None:
         """DA-8: all who took part vote, by how much their models still change; if enough agree, times are set."""
+        self.figures = {}
         if self._found:
             self._starts = []
             return
@@ -88,15 +90,17 @@ class Timing:
         first, before = self._scores or (now, torch.zeros_like(now))
         first = torch.where(first == 0, now, first)  # of one that was away until now
         self._scores = first, now
-        self.score = float(now.mean())
         settled = votes(now, before, first, self._rule.threshold) & (before > 0)  # from t = 2 on
+        voting = torch.tensor(here) & (before > 0)
+        self.figures = {"score": float(now.mean())}
+        if voting.any():
+            self.figures["change"] = float(((now - before).abs() / first)[voting].mean())
         return settled[torch.tensor(here)]
 
     def _set(self, first: int) -> None:
         """DA-9: the pruning times that follow from the first decision."""
         times = pruning_rounds(first, self._last, delay=self._rule.delay, scale=self._rule.scale)
         self._rounds, self._found, self._scores = frozenset(times), True, None
-        self.score = None
 
     def _distances(self, values: Sequence[Tensor]) -> Tensor:
         found = []

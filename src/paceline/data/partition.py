@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paceline.data.labelskew import Dirichlet, ExDir, Pathological
+from paceline.data.oversampling import Oversampled, parse_factors
 from paceline.data.schemes import Dominant, Iid, Natural, PowerLaw, Scheme
 from paceline.data.shares import Partition, Skew
 from paceline.forms import WHOLE, Form, Forms
@@ -17,6 +18,7 @@ __all__ = [
     "Pathological",
     "Dominant",
     "Natural",
+    "Oversampled",
     "PowerLaw",
     "parse_partition",
 ]
@@ -70,7 +72,10 @@ PARTITIONS: Forms[Scheme] = Forms(
 
 def parse_partition(text: str) -> Scheme:
     """The scheme that a text like ``iid``, ``dirichlet:0.2`` or ``exdir:2,10`` names; words after the colon that are
-    no numbers may stand anywhere there."""
+    no numbers may stand anywhere there. After a ``*``, how often samples of each class are dealt out."""
+    text, star, factors = text.partition("*")
+    if star:
+        return Oversampled(parse_partition(text), parse_factors(factors))
     name, _, rest = text.strip().partition(":")
     words = [word.strip() for word in rest.split(",")]
     options = sorted({word for word in words if word[:1].isalpha()})

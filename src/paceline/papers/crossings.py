@@ -6,13 +6,13 @@ row, taken at the middle of them, forgives less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from paceline.papers.trials import Finished
+from paceline.papers.trials import Column, Finished
 from paceline.statistics import Interval, mean_interval
 
 OVER = 5
@@ -51,6 +51,32 @@ def smooth_crossing(one: Finished, level: float, over: int = OVER) -> Crossing |
     return Crossing(*(float(c[k - 1] + share * (c[k] - c[k - 1])) for c in (time, rounds)))
 
 
+def timed(one: Finished, clock: Column, measure: str = "accuracy") -> Finished:
+    """The same run where round r ends at ``clock[r - 1]``, judged by one of its measures."""
+    rounds = one.columns["round"].astype(int)
+    return replace(one, time=clock[rounds - 1], accuracy=one.columns[measure])
+
+
+def spacing(one: Finished) -> float:
+    """Mean virtual seconds between measurements, the start included."""
+    return float(one.time[-1] / len(one.time)) if len(one.time) else 0.0
+
+
+def thinned(one: Finished, interval: float) -> Finished:
+    """The first measurement at or after each multiple of an interval, but for rounding: who is measured more often
+    than others would otherwise have more chances to be lucky."""
+    turns = np.floor(one.time / interval + 1e-9)
+    kept = np.flatnonzero(np.diff(turns, prepend=0.0) > 0)
+    columns = {name: column[kept] for name, column in one.columns.items()}
+    return replace(one, time=one.time[kept], accuracy=one.accuracy[kept], loss=one.loss[kept], columns=columns)
+
+
+def evenly_spaced(runs: Mapping[str, Sequence[Finished]]) -> tuple[dict[str, list[Finished]], float]:
+    """The same runs measured at intervals that are alike: those of whoever is measured least often."""
+    interval = max(spacing(one) for those in runs.values() for one in those)
+    return {name: [thinned(one, interval) for one in those] for name, those in runs.items()}, interval
+
+
 def stopped_at(one: Finished) -> Crossing | None:
     """Where a run that ends at its target did."""
     return None if one.reached is None else Crossing(one.reached, np.nan if one.rounds is None else one.rounds)
@@ -83,6 +109,18 @@ class Arrivals:
     def mean(self) -> Interval:
         """The mean of the seconds over seeds, with its interval."""
         return mean_interval([*self.seconds.values()])
+
+
+WAYS: dict[str, Callable[[Finished, float], Crossing | None]] = {
+    "smoothed": smooth_crossing,
+    "first": first_crossing,
+}
+"""Both ways to cross a level, by the words that rows use."""
+
+
+def arrived(runs: Sequence[Finished], target: float, way: str = "smoothed") -> Arrivals:
+    """Where these runs reached a target, in one of the ways."""
+    return arrivals(runs, lambda one: WAYS[way](one, target))
 
 
 def arrivals(runs: Sequence[Finished], way: Callable[[Finished], Crossing | None] = stopped_at) -> Arrivals:

@@ -272,7 +272,7 @@ def _read(directory: Path, trial: Trial) -> Finished:
         time=column("time"),
         accuracy=column("accuracy"),
         loss=column("loss"),
-        columns={name: column(name) for name in (rows[-1] if rows else {})},
+        columns={name: column(name) for name in dict.fromkeys(name for row in rows for name in row)},
         notes=tuple(summary.get("notes", ())),
         totals={name: np.nan if summary.get(name) is None else float(summary[name]) for name in TOTALS},
     )

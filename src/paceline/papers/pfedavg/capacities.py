@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from paceline.papers.claims import Runs, above, first_round, ratio
-from paceline.papers.grid import Scene
-from paceline.papers.pfedavg.scenes import MEASURES, NOTE, TIME_NOTE, arrivals, network, round_times, scenes, tuned
-from paceline.papers.pfedavg.trained import ORDER, topologies, train
+from paceline.papers.claims import above, ratio
+from paceline.papers.crossings import WAYS, arrived
+from paceline.papers.pfedavg.racing import evenly, on_clocks, race
+from paceline.papers.pfedavg.scenes import MEASURES, RACE_NOTE, TIME_NOTE, network, scenes
+from paceline.papers.pfedavg.trained import ORDER, topologies
 from paceline.papers.pictures import new_figure, plain
 from paceline.papers.result import Reproduction, Request, Row
-from paceline.papers.trials import Column, Laboratory, trained
+from paceline.papers.trials import Column, Finished, Laboratory, trained
 
 CAPACITIES = (1, 3, 10, 30, 100)
 KINDS = {"edge": "links", "node": "servers"}
@@ -30,37 +32,30 @@ Times = dict[tuple[str, int], dict[str, dict[int, float]]]
 @trained
 def fig7(request: Request, laboratory: Laboratory) -> Reproduction:
     """PF-T4: the torus is nearly always best; complete is good where links are the limit; barbell is worst."""
-    chosen, rows = tuned(laboratory, scenes(request, ("mnist",)))
-    found = train(laboratory, chosen, topologies(), request.seeds, ("paper",))  # as for Figure 4
-    panels: dict[str, Times] = {}
+    chosen = scenes(request, ("mnist",))
+    found = race(laboratory, chosen, {one.name: ("p-fedavg", one.words()) for one in topologies()}, request.seeds)
+    rows, panels = list[Row](), dict[str, Times]()
     for scene in chosen:
-        runs = {name: found[scene.name][f"paper-{name}"] for name in ORDER}
-        target = scene.targets[0]
-        clocks = _clocks(scene, runs, _last_needed(runs, target))
-        for what, measure in MEASURES.items():
-            where = f"{scene.name}, {what}, {100 * target:g} %"
-            panels[where] = {
-                key: {name: arrivals([*zip(runs[name], those[name], strict=True)], measure, target) for name in runs}
-                for key, those in clocks.items()
-            }
-            rows += capacity_rows(where, panels[where])
-    return Reproduction(rows=rows, note=f"{CAPACITY_NOTE}{NOTE}", figure=lambda: _draw_capacities(panels))
-
-
-def _last_needed(runs: Runs, target: float) -> int:
-    """The last round at which somebody arrives."""
-    rounds = [first_round(run, target, m) for those in runs.values() for run in those for m in MEASURES.values()]
-    return int(max((one for one in rounds if math.isfinite(one)), default=1))
-
-
-def _clocks(scene: Scene, runs: Runs, rounds: int) -> dict[tuple[str, int], dict[str, list[Column]]]:
-    return {
-        (kind, mbps): {
-            name: round_times(scene, those, network(scene, f"{kind}:{mbps}"), rounds) for name, those in runs.items()
+        entrants, target = found[scene.name], scene.targets[0]
+        rows += [one.row(scene.name) for one in entrants]
+        clocked = {
+            (kind, mbps): on_clocks(scene, entrants, dict.fromkeys(ORDER, network(scene, f"{kind}:{mbps}")))
+            for kind, mbps in product(KINDS, CAPACITIES)
         }
-        for kind in KINDS
-        for mbps in CAPACITIES
-    }
+        for (what, measure), way in product(MEASURES.items(), WAYS):
+            times = {key: _seconds(those, measure, target, way) for key, those in clocked.items()}
+            where = f"{scene.name}, {what}, {100 * target:g} %, {way}"
+            rows += capacity_rows(where, times)
+            if way == "smoothed":
+                panels[where] = times
+    return Reproduction(rows=rows, note=f"{CAPACITY_NOTE}{RACE_NOTE}", figure=lambda: _draw_capacities(panels))
+
+
+def _seconds(
+    clocked: Mapping[str, Sequence[tuple[Finished, Column]]], measure: str, target: float, way: str
+) -> dict[str, dict[int, float]]:
+    """Seconds to the target of each topology's seeds that arrived, all scored at like intervals."""
+    return {name: arrived(runs, target, way).seconds for name, runs in evenly(clocked, measure)[0].items()}
 
 
 def capacity_rows(where: str, times: Times) -> list[Row]:
@@ -125,6 +120,6 @@ def _draw_capacities(panels: Mapping[str, Times]) -> Any:
 
 
 CAPACITY_NOTE = TIME_NOTE + (
-    "average and servers: as in Figure 4, and of its runs. Ranks and shares are of mean times, over 2 kinds of"
+    "average and servers: as in Figure 4. Ranks and shares are of mean times, over 2 kinds of"
     " network and 5 capacities. "
 )

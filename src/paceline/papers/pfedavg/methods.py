@@ -20,9 +20,11 @@ from paceline.papers.claims import (
     shown,
     whole,
 )
+from paceline.papers.crossings import WAYS, arrived
 from paceline.papers.grid import Found, Grid, Scene, Variant
 from paceline.papers.pfedavg.iterations import recordings
-from paceline.papers.pfedavg.scenes import NOTE, TIME_NOTE, arrivals, network, round_times, scenes, tuned
+from paceline.papers.pfedavg.racing import evenly, on_clocks, race
+from paceline.papers.pfedavg.scenes import NOTE, RACE_NOTE, TIME_NOTE, network, scenes, tuned
 from paceline.papers.pictures import draw_lines, lines
 from paceline.papers.result import Reproduction, Request, Row
 from paceline.papers.trials import Column, Finished, Laboratory, trained
@@ -35,7 +37,7 @@ TORUS = ("p-fedavg.topology=torus:3x3",)
 
 
 def _methods(request: Request, laboratory: Laboratory) -> tuple[list[Scene], list[Row], dict[str, Found]]:
-    """The same runs for both figures, at tuned rates."""
+    """All methods at one rate for each dataset."""
     chosen, rows = tuned(laboratory, scenes(request, ("cifar10", "femnist", "mnist")))
     variants = [Variant("methods", words=TORUS)]
     grid = Grid(scenes=chosen, methods=METHODS, variants=variants, seeds=request.seeds)
@@ -80,46 +82,44 @@ level = partial(between, low=-TINY, high=TINY)
 @trained
 def fig6(request: Request, laboratory: Laboratory) -> Reproduction:
     """PF-T3: over time, between servers of 100 Mbit/s (Exodus), P-FedAvg is the first to be accurate."""
-    chosen, rows, found = _methods(request, laboratory)
-    panels = {}
+    chosen = scenes(request, ("cifar10", "femnist", "mnist"))
+    found = race(laboratory, chosen, {name: (name, TORUS) for name in METHODS}, request.seeds)
+    rows, panels = [], {}
     for scene in chosen:
+        entrants = found[scene.name]
+        rows += [one.row(scene.name) for one in entrants]
         for links in ("steady", "recorded") if recordings() else ("steady",):
-            where, timed = f"{scene.name}, {links} links", _timed(scene, found, links == "recorded")
-            rows += time_rows(where, timed, scene.targets[0])
+            here = {name: network(scene, "exodus", name, recorded=links == "recorded") for name in METHODS}
+            where, clocked = f"{scene.name}, {links} links", on_clocks(scene, entrants, here)
+            rows += time_rows(where, clocked, scene.targets[0])
             panels[where] = {
                 method: [(clock[x.astype(int) - 1], y) for run, clock in those for x, y in lines([run])]
-                for method, those in timed.items()
+                for method, those in clocked.items()
             }
-    title, note = "P-FedAvg, Figure 6: over time, servers of 100 Mbit/s", f"{TIME_NOTE}{METHODS_NOTE}{NOTE}"
+    title, note = "P-FedAvg, Figure 6: over time, servers of 100 Mbit/s", f"{TIME_NOTE}{METHODS_NOTE}{RACE_NOTE}"
     return Reproduction(rows=rows, note=note, figure=lambda: draw_lines(panels, title, "virtual time / s"))
 
 
-def _timed(scene: Scene, found: Mapping[str, Found], recorded: bool) -> dict[str, list[tuple[Finished, Column]]]:
-    """Every run with the ends of its rounds."""
-    timed = {}
-    for method, runs in found[scene.name]["methods"].items():
-        here = network(scene, "exodus", method, recorded=recorded)
-        clocks = round_times(scene, runs, here, scene.rounds)
-        timed[method] = [*zip(runs, clocks, strict=True)]
-    return timed
-
-
-def time_rows(where: str, timed: Mapping[str, Sequence[tuple[Finished, Column]]], target: float) -> list[Row]:
-    """Seconds of a round, seconds to the target, and the ratio of P-FedAvg's to each other method's."""
-    rows, arrived = [], {}
-    for method, those in timed.items():
-        mine = arrived[method] = arrivals(those, "accuracy", target)
+def time_rows(where: str, clocked: Mapping[str, Sequence[tuple[Finished, Column]]], target: float) -> list[Row]:
+    """Seconds of a round and between scores; seconds to the target and ratios of P-FedAvg's, smoothed and first."""
+    runs, interval = evenly(clocked)
+    rows = [Row(f"{where}: between scores", None, interval, "s", None, "of all methods alike")]
+    for method, those in clocked.items():
         seconds = mean_interval([float(clock[-1] / len(clock)) for _, clock in those])
-        some = "" if len(mine) == len(those) else f"{len(mine)} of {len(those)} seeds"
+        rows.append(Row(f"{where}: {method}, a round", None, str(seconds), "s"))
+    for way in WAYS:
+        found = {method: arrived(those, target, way) for method, those in runs.items()}
+        for method, one in found.items():
+            some = "" if one.complete else f"{len(one.crossings)} of {one.tried} seeds"
+            name = f"{where}: {method}, to {100 * target:g} %, {way}"
+            rows.append(Row(name, None, shown(one.seconds, "not reached"), "s", None, some))
+        mine = found["p-fedavg"]
         rows += [
-            Row(f"{where}: {method}, a round", None, str(seconds), "s"),
-            Row(f"{where}: {method}, to {100 * target:g} %", None, shown(mine, "not reached"), "s", None, some),
+            ratio_row(f"{where}: time of p-fedavg / {method}, {way}", mine.seconds, one.seconds, one.tried)
+            for method, one in found.items()
+            if method != "p-fedavg"
         ]
-    return rows + [
-        ratio_row(f"{where}: time of p-fedavg / {method}", arrived["p-fedavg"], arrived[method], len(timed[method]))
-        for method in timed
-        if method != "p-fedavg"
-    ]
+    return rows
 
 
 def ratio_row(name: str, mine: Seeds, other: Seeds, tried: int) -> Row:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from paceline.algorithms.structure import Structure, bounded, choose_structure
 from paceline.papers.claims import ratio, shown
-from paceline.papers.crossings import OVER, Arrivals, arrivals, first_crossing, smooth_crossing
+from paceline.papers.crossings import OVER, WAYS, Arrivals, arrived
 from paceline.papers.pictures import new_figure, plain
-from paceline.papers.psfl.contestants import PARTICIPANTS, TUNING, Arena, Contestant, arena, choose, compete
+from paceline.papers.psfl.contestants import PARTICIPANTS, Arena, Contestant, arena, choose, compete
 from paceline.papers.result import Reproduction, Request, Row
 from paceline.papers.trials import Finished, Laboratory, trained
+from paceline.papers.tuning import EDGE, TUNING
 from paceline.statistics import Interval, ratio_interval
-
-WAYS = {"smoothed": smooth_crossing, "first": first_crossing}
 
 
 @trained
@@ -27,11 +25,6 @@ def contest(request: Request, laboratory: Laboratory) -> Reproduction:
     chosen = choose(laboratory, here, found, request.seeds)
     rows = contest_rows(found, chosen, here.target)
     return Reproduction(rows=rows, note=_note(here), figure=lambda: _draw(found, chosen, here.target))
-
-
-def arrived(runs: Sequence[Finished], target: float, way: str = "smoothed") -> Arrivals:
-    """Where these runs reached the target."""
-    return arrivals(runs, partial(WAYS[way], level=target))
 
 
 def contest_rows(found: Sequence[Contestant], chosen: Sequence[Finished], target: float) -> list[Row]:
@@ -48,8 +41,8 @@ def _time_rows(one: Contestant, target: float) -> list[Row]:
         for way in WAYS:
             here = arrived(runs, target, way)
             note = f"{len(here.crossings)} of {here.tried} seeds arrived"
-            if quarter == one.best and not one.inside:
-                note += "; the best rate is an end of the grid"
+            if quarter == one.best and not one.tuned.inside:
+                note += f"; {EDGE}"
             ours = shown(here.seconds, "not reached")
             rows.append(Row(f"{what}: time to target, {way}", None, ours, "s", None, note))
     return rows

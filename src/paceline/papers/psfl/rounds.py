@@ -288,7 +288,7 @@ def _trained(request: Request) -> list[Row]:
         return []
     from paceline.papers.psfl.structures import compare_structures, round_rows
 
-    return round_rows(compare_structures(request, 9, (1, 3, 9)))
+    return round_rows(*compare_structures(request, 9, (1, 3, 9)))
 
 
 def _against(name: str, key: str, ours: float, errors: dict[str, float], unit: str) -> Row:

@@ -1,87 +1,90 @@
 """PSFL (Zhou et al., INFOCOM 2025): the trained halves of Figure 1, Figure 7 and Table I.
 
-Structures are compared as they are given, without a warm-up: what is asked is which of them is fastest.
+Structures are compared as they are given, without a warm-up: what is asked is which of them is fastest, each at its
+own tuned rate (``contestants``). For 20 participants they are psfl-structures' own runs.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from paceline.papers.claims import ratio, shown
-from paceline.papers.crossings import Arrivals, arrivals
-from paceline.papers.psfl.scenes import structured
+from paceline.papers.crossings import WAYS, Arrivals, arrived
+from paceline.papers.psfl.contestants import PARTICIPANTS, Contestant, arena, compete
 from paceline.papers.result import Request, Row
-from paceline.papers.trials import Finished, Laboratory, Trial
+from paceline.papers.trials import Laboratory
+from paceline.statistics import Interval
 
 ENOUGH = 3
 """Seeds below which nothing is judged."""
 LENGTHS = (1, 2, 3, 4, 5, 7, 10, 16, 20, 25, 50, 100, 200)
+FEW = {10: (1, 2, 3), 20: (1, 2, 4), 9: (1, 3, 9)}
+"""At the small scale: the lengths whose rounds are short beside the time to the target."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """One structure at its better rate."""
-
-    S: int
-    W: int
-    rate: float
-    arrived: Arrivals
-
-
-def compare_structures(request: Request, participants: int, lengths: Sequence[int] = ()) -> list[Result]:
-    """Every structure S with W = floor(N0/S), at every rate with one seed, at its better one with the others."""
-    here = structured(request)
-    lengths = lengths or [S for S in LENGTHS if participants >= S]
-
-    def trial(S: int, rate: float, seed: int) -> Trial:
-        words = (f"psfl.length={S}", f"psfl.width={participants // S}", f"every={max(1, here.every // S)}")
-        return here.trial(f"participants-{participants}-length-{S}", "psfl", seed, *words, rate=rate)
-
+def compare_structures(
+    request: Request, participants: int, lengths: Sequence[int] = ()
+) -> tuple[list[Contestant], float]:
+    """Structures S with W = floor(N0/S), each at its tuned rate with all seeds; and the accuracy that is aimed at."""
+    small = request.scale == "small"
+    usual = () if participants == PARTICIPANTS else [S for S in LENGTHS if participants >= S]
+    here = arena(request, participants, lengths or (FEW[participants] if small else usual))
     with Laboratory(request) as laboratory:
-        first = iter(laboratory.carry_out([trial(S, rate, 0) for S in lengths for rate in here.rates]))
-        runs = {S: [min((next(first) for _ in here.rates), key=_soonest)] for S in lengths}
-        trials = {S: [trial(S, runs[S][0].trial.rate, seed) for seed in range(1, request.seeds)] for S in lengths}
-        again = iter(laboratory.carry_out([one for those in trials.values() for one in those]))
-        for S, those in trials.items():
-            runs[S] += [next(again) for _ in those]
-    return [Result(S, participants // S, those[0].trial.rate, arrivals(those)) for S, those in runs.items()]
+        return compete(laboratory, here, [*here.middles], request.seeds, neighbours=0), here.target
 
 
-def _soonest(one: Finished) -> float:
-    return math.inf if one.reached is None else one.reached
+def structure_rows(found: Sequence[Contestant], target: float, paper_best: tuple[int, int]) -> list[Row]:
+    """Time to the target by structure, smoothed and first, and which was the shortest; the paper's best is (S, W)."""
+    rows, participants = [], found[0].participants
+    for one in found:
+        for way in WAYS:
+            here = arrived(one.runs, target, way)
+            name = f"N0={participants}, {one.name}: time to target, {way}"
+            note = f"rate {one.tuned.rate:g} {one.tuned.told}; {len(here.crossings)} of {here.tried} seeds arrived"
+            rows.append(Row(name, None, shown(here.seconds, "not reached"), "s", None, note))
+    return [*rows, *(row for way in WAYS for row in _optimum_rows(found, target, way, paper_best))]
 
 
-def structure_rows(results: Sequence[Result], paper_best: tuple[int, int]) -> list[Row]:
-    """Time to the target by structure, and which was the shortest; the paper's best is (S, W)."""
-    rows = []
-    participants = max(one.S for one in results)
-    for one in results:
-        name = f"N0={participants}, S={one.S}, W={one.W}: time to target"
-        note = f"rate {one.rate:g}, {len(one.arrived.crossings)} of {one.arrived.tried} seeds arrived"
-        rows.append(Row(name, None, shown(one.arrived.seconds, "not reached"), "s", None, note))
-    full = {one.S: one.arrived for one in results if one.arrived.complete}
+def _optimum_rows(found: Sequence[Contestant], target: float, way: str, paper_best: tuple[int, int]) -> list[Row]:
+    full = {one.S: here for one in found if (here := arrived(one.runs, target, way)).complete}
     if not full:
-        return rows
+        return []
     best = min(full, key=lambda S: full[S].mean.value)
     alike = [S for S, here in full.items() if best == S or ratio(here.seconds, full[best].seconds).low <= 1.0]
     note = f"ok: the paper's is among those not to be told from the best at 95 %, S in {alike}"
-    ok = None if full[best].tried < ENOUGH else paper_best[0] in alike
-    return [*rows, Row(f"N0={participants}: trained optimum S", float(paper_best[0]), float(best), "", ok, note)]
+    tried = {one.S for one in found}
+    ok = None if full[best].tried < ENOUGH or paper_best[0] not in tried else paper_best[0] in alike
+    name = f"N0={found[0].participants}: trained optimum S, {way}"
+    return [Row(name, float(paper_best[0]), float(best), "", ok, note)]
 
 
-def round_rows(results: Sequence[Result]) -> list[Row]:
+def mean_times(found: Sequence[Contestant], target: float) -> dict[int, Interval]:
+    """The smoothed time to the target by length, of structures whose seeds all arrived."""
+    times = {one.S: arrived(one.runs, target) for one in found}
+    return {S: here.mean for S, here in times.items() if here.complete}
+
+
+def round_rows(found: Sequence[Contestant], target: float) -> list[Row]:
     """Rounds to the target of FedAvg (S = 1) and sequential FL (W = 1), and their ratio."""
-    named = {"FedAvg" if one.S == 1 else "SFL" if one.W == 1 else "PSFL": one.arrived for one in results}
-    rows = [
-        Row(f"{name}: rounds to target", None, shown(one.rounds), "rounds", None, f"{len(one.rounds)} seeds")
-        for name, one in named.items()
-        if one.crossings
-    ]
-    fedavg, sfl = named["FedAvg"], named["SFL"]
-    if fedavg.complete and sfl.complete:
-        found = ratio(fedavg.rounds, sfl.rounds)
-        ok = None if sfl.tried < ENOUGH else found.low <= 4.0 <= found.high
-        rows.append(Row("FedAvg rounds / SFL rounds", 4.0, str(found), "", ok, "the paper: about 4"))
+    rows = []
+    for way in WAYS:
+        named = {_mode(one): arrived(one.runs, target, way) for one in found}
+        for (name, here), one in zip(named.items(), found, strict=True):
+            note = f"rate {one.tuned.rate:g} {one.tuned.told}; {len(here.rounds)} of {here.tried} seeds arrived"
+            ours = shown(here.rounds, "not reached")
+            rows.append(Row(f"{name}: rounds to target, {way}", None, ours, "rounds", None, note))
+        rows += _four_times(named, way)
     return rows
+
+
+def _mode(one: Contestant) -> str:
+    return "FedAvg" if one.S == 1 else "SFL" if one.W == 1 else "PSFL"
+
+
+def _four_times(named: dict[str, Arrivals], way: str) -> list[Row]:
+    fedavg, sfl = named["FedAvg"], named["SFL"]
+    if not (fedavg.complete and sfl.complete):
+        return []
+    found = ratio(fedavg.rounds, sfl.rounds)
+    ok = None if sfl.tried < ENOUGH else found.low <= 4.0 <= found.high
+    return [Row(f"FedAvg rounds / SFL rounds, {way}", 4.0, str(found), "", ok, "the paper: about 4")]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paceline.papers.crossings import OVER
 from paceline.papers.grid import Scene, Words
 from paceline.papers.pictures import draw_curves
+from paceline.papers.psfl.contestants import INTERVAL
 from paceline.papers.psfl.scenes import PARTICIPANTS, SPLIT, methods, panels, scenes
-from paceline.papers.psfl.tables import Tried, at_best_rate, case_rows, equal_time_rows
+from paceline.papers.psfl.tables import Tried, at_best_rate, equal_time_rows
+from paceline.papers.psfl.targets import race, race_rows
 from paceline.papers.result import Reproduction, Request
 from paceline.papers.trials import Finished, Laboratory, trained
+from paceline.papers.tuning import TUNING
 
 Found = dict[str, dict[tuple[str, float], list[Finished]]]
 """By the scene's name, then by method and rate."""
@@ -18,14 +22,14 @@ Found = dict[str, dict[tuple[str, float], list[Finished]]]
 
 @trained
 def fig3(request: Request, laboratory: Laboratory) -> Reproduction:
-    """PS-T1: time to the target, and accuracy and loss at equal time (Figures 3, 4 and 5)."""
+    """PS-T1: times to several targets, and accuracy and loss at equal time (Figures 3, 4 and 5)."""
     here = scenes(request)
-    found = search(laboratory, here, methods(request), request.seeds)
-    rows = []
-    for one in here:
-        rows += case_rows(one.name, found[one.name], one.until.time)
-        rows += equal_time_rows(one.name, found[one.name])
-    return Reproduction(rows=rows, note=_note(here), figure=lambda: _figure(found))
+    found = race(laboratory, here, request.seeds, small=request.scale == "small")
+    best = {case: {(one.method, one.tuned.rate): one.runs for one in those} for case, those in found.items()}
+    rows = [
+        row for one in here for row in (*race_rows(one, found[one.name]), *equal_time_rows(one.name, best[one.name]))
+    ]
+    return Reproduction(rows=rows, note=_race_note(here), figure=lambda: _figure(best))
 
 
 @trained
@@ -54,16 +58,6 @@ def _at_equal_time(request: Request, laboratory: Laboratory, named: Mapping[str,
 # -- rates ----------------------------------------------------------------------------------------------------------
 
 
-def search(laboratory: Laboratory, here: Sequence[Scene], known: Mapping[str, Words], seeds: int) -> Found:
-    """Every method at every rate with the first seed; the other seeds where that one arrived.
-
-    A rate that does not bring a method to the target within the horizon is not repeated: it is reported as such, of
-    one seed.
-    """
-    found = _at_every_rate(laboratory, here, known)
-    return _repeated(laboratory, here, known, seeds, found, lambda run: run.reached is not None)
-
-
 def tune(laboratory: Laboratory, here: Sequence[Scene], known: Mapping[str, Words], seeds: int) -> Found:
     """All rates with the first seed, then the other seeds at each method's best rate, and nothing of the others."""
     found = _at_every_rate(laboratory, here, known)
@@ -72,7 +66,7 @@ def tune(laboratory: Laboratory, here: Sequence[Scene], known: Mapping[str, Word
         for method in known:
             best = max(one.rates, key=lambda rate: _final(tried[method, rate][0], one.until.time))
             tried.update({(method, rate): [] for rate in one.rates if rate != best})
-    return _repeated(laboratory, here, known, seeds, found, lambda run: True)
+    return _repeated(laboratory, here, known, seeds, found)
 
 
 def _final(one: Finished, horizon: float | None) -> float:
@@ -94,14 +88,13 @@ def _repeated(
     known: Mapping[str, Words],
     seeds: int,
     found: Found,
-    worth: Callable[[Finished], bool],
 ) -> Found:
-    """The other seeds besides those first ones that are worth it."""
+    """The other seeds besides those first ones that are left."""
     trials = [
         one.trial("", method, seed, *known[method], rate=rate)
         for one in here
         for (method, rate), runs in found[one.name].items()
-        if runs and worth(runs[0])
+        if runs
         for seed in range(1, seeds)
     ]
     for run in laboratory.carry_out(trials):
@@ -116,8 +109,22 @@ def _figure(found: Mapping[str, Tried]) -> Any:
 
 def _note(here: Sequence[Scene]) -> str:
     return (
-        "Times are virtual seconds, PSFL's warm-up included; intervals are 95 % over seeds (Student's t, ratios on"
-        " the logarithms of pairs with the same seed: the same split, fleet and initial model). A rate at which the"
-        " first seed did not arrive was not repeated. Tuned rates were chosen on the same seeds that are reported.\n"
-        + "\n".join(f"{one.name}: {' '.join(one.words)}" for one in here)
+        "Accuracies at one virtual time, PSFL's warm-up included; intervals are 95 % over seeds (Student's t, pairs"
+        " with the same seed: the same split, fleet and initial model). Rates are half decades, chosen with the first"
+        " seed, which is reported too.\n" + _scenes(here)
     )
+
+
+def _race_note(here: Sequence[Scene]) -> str:
+    return (
+        "Times are virtual seconds, PSFL's warm-up included; intervals are 95 % over seeds (Student's t, ratios on"
+        " the logarithms of pairs with the same seed: the same split, fleet and initial model). Every method has the"
+        f" rate that was best for the last target with seeds {', '.join(map(str, TUNING))}, which are not reported."
+        f" All are scored about every {INTERVAL:g} s, as whole rounds allow; 'smoothed' is where the mean of {OVER}"
+        " scores in a row, taken at the middle of them, crosses the target, 'first' the first score that does.\n"
+        + _scenes(here)
+    )
+
+
+def _scenes(here: Sequence[Scene]) -> str:
+    return "\n".join(f"{one.name}: {' '.join(one.words)}" for one in here)
