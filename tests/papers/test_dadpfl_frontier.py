@@ -24,7 +24,10 @@ def run(seconds, seed):
 
 
 def test_the_first_is_told_and_those_that_cannot_be_told_from_it():
-    runs = {"N = 0": [run(1.0, seed) for seed in range(3)], "N = 1": [run(2.0 + 0.02 * seed, seed) for seed in range(3)]}
+    runs = {
+        "N = 0": [run(1.0, seed) for seed in range(3)],
+        "N = 1": [run(2.0 + 0.02 * seed, seed) for seed in range(3)],
+    }
     rows = {row.name: row for row in frontier_rows("here", runs, (0.95, 0.995))}
     assert rows["here, N = 1: time"].ours.startswith("2.02 (")
     # The mean of rounds 3 to 7 is 0.95: crossed in the middle of them, at round 5.
