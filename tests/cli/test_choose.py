@@ -12,8 +12,8 @@ TABLE = {
         {
             "cell": {"spread": "equal", "server": "free", "links": "free", "split": "IID"},
             "entries": [
-                {"method": "fedavg", "rate": 0.1, "seconds": {"0": 10.0, "1": 11.0, "2": 12.0}, "tried": 3, "visits": 9.0},
-                {"method": "apfl", "rate": 0.1, "seconds": {"0": 5.0, "1": 5.4, "2": 6.1}, "tried": 3, "visits": 9.0},
+                {"method": "fedavg", "rate": 0.1, "seconds": {"0": 10, "1": 11, "2": 12}, "tried": 3, "visits": 9},
+                {"method": "apfl", "rate": 0.1, "seconds": {"0": 5.0, "1": 5.4, "2": 6.1}, "tried": 3, "visits": 9},
             ],
         }
     ],
