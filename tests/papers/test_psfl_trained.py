@@ -84,6 +84,13 @@ def test_a_run_that_went_further_answers_a_shorter_question_and_not_a_longer_one
         laboratory.carry_out([quick_trial(until=Until(accuracy=0.5, time=90.0))])
 
 
+def test_a_run_that_has_made_all_visits_it_may_make_is_not_repeated(tmp_path):
+    laboratory = Laboratory(Request(out=tmp_path, quiet=True))
+    for _ in range(2):
+        (one,) = laboratory.carry_out([quick_trial(until=Until(accuracy=0.99, time=1e6, visits=30))])
+    assert one.reached is None and len(laboratory.calls()) == 1
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -14,6 +14,7 @@ from paceline.errors import SettingError
 from paceline.plans import fleet as measured
 from paceline.plans import methods, overlap, peers
 from paceline.plans import servers as overlays
+from paceline.plans import servers_families as families
 from paceline.plans.capacities import read_capacities
 from paceline.plans.demand import Demand
 from paceline.plans.demand_devices import from_devices, read_devices
@@ -77,8 +78,8 @@ def plan_mixing(graph: str, weights: str = "optimal", *, seed: int = 0) -> Mixin
 
 
 def plan_servers(
-    topologies: Sequence[str] = overlays.TOPOLOGIES,
-    numbers: Sequence[int] = overlays.SERVERS,
+    topologies: Sequence[str] = families.TOPOLOGIES,
+    numbers: Sequence[int] = families.SERVERS,
     *,
     simulate: bool = False,
     design: bool = False,

@@ -9,6 +9,17 @@ from itertools import product
 from paceline.choosing.cells import CLIENTS, LINKS, METHODS, SERVERS, SPLITS, SPREADS, Cell
 from paceline.choosing.contest import OVER, TARGET, Entry, Outcome, Table
 
+BESIDE = {
+    name: f"{folder}/{name}.{'md'}"
+    for folder, name in (
+        ("howto", "planning"),
+        ("algorithms", "psfl"),
+        ("algorithms", "noidle"),
+        ("algorithms", "pfedavg"),
+        ("algorithms", "dadpfl"),
+    )
+}
+"""Pages by their names, as the page links them: beside it, not beside this file."""
 HEAD = """# Which method when
 
 This page is written by a program: every figure comes from runs. `paceline choose --out DIRECTORY` runs them (it goes
@@ -18,7 +29,7 @@ on where it was interrupted), and
     paceline choose --read docs/results/choice.json --markdown > docs/choosing.md
 
 writes the page: {seeds} seeds, {minutes:.0f} minutes of computing on {hardware}, shared with other work. For a fleet
-of your own, `paceline plan fleet` ([how](howto/planning.md)) says what rounds and visits would cost.
+of your own, `paceline plan fleet` ([how]({planning})) says what rounds and visits would cost.
 
 ## What is compared
 
@@ -39,16 +50,16 @@ visit takes one second on average, so all seconds can be read as visits. What di
 | data | IID | every device has samples of all classes alike |
 | | two classes | every device has two of the ten classes |
 
-The methods: **fedavg**; **psfl** ([sequences abreast](algorithms/psfl.md), which finds its structure in a warm-up
-that is charged); **spfl** and **apfl** ([no one idles](algorithms/noidle.md)); **fedbuff** (a buffer of 5);
-**p-fedavg** ([four servers](algorithms/pfedavg.md) on a ring with five devices each, each with a link of its own to
+The methods: **fedavg**; **psfl** ([sequences abreast]({psfl}), which finds its structure in a warm-up that
+is charged); **spfl** and **apfl** ([no one idles]({noidle})); **fedbuff** (a buffer of 5);
+**p-fedavg** ([four servers]({pfedavg}) on a ring with five devices each, each with a link of its own to
 its devices). FedBuff and P-FedAvg aggregate at no cost here, so they are left out where the server is slow. Every
 method has the learning rate that served it best in that very federation, among half decades, on two seeds that are
 not reported; the grid of rates grows until the best lies inside. Evaluations are about as far apart, in virtual time,
 as rounds of FedAvg are.
 
 DA-DPFL is not here: it makes a model for each client and has no server
-([what waiting costs it](algorithms/dadpfl.md#beyond-the-paper-which-n-is-worth-its-time)).
+([what waiting costs it]({dadpfl}#beyond-the-paper-which-n-is-worth-its-time)).
 
 ## How to read a cell
 
@@ -62,13 +73,9 @@ how much longer the second takes.
 def page(table: Table) -> str:
     """The whole page in Markdown."""
     head = HEAD.format(
-        seeds=table.seeds,
-        minutes=table.minutes,
-        hardware=table.hardware,
-        clients=CLIENTS,
-        over=OVER,
-        target=100 * TARGET,
-    )
+        seeds=table.seeds, minutes=table.minutes, hardware=table.hardware, clients=CLIENTS, over=OVER,
+        target=100 * TARGET, **BESIDE,
+    )  # fmt: skip
     parts = [head, "## In short\n", *_short(table)]
     for split in SPLITS:
         if any(one.cell.split == split for one in table.outcomes):

@@ -137,7 +137,8 @@ def servers_command(
 ) -> None:
     """All candidates by formula and simulated, and which to choose."""
     # networkx is imported here and not above: help should not wait for it.
-    from paceline.plans.servers import SERVERS, TOPOLOGIES, plan_servers
+    from paceline.plans.servers import plan_servers
+    from paceline.plans.servers_families import SERVERS, TOPOLOGIES
 
     if out is not None:
         refuse_existing(out)

@@ -247,11 +247,13 @@ def _complete(directory: Path, trial: Trial) -> bool:
 
 
 def _went_far_enough(summary: dict[str, Any], until: Until, horizon: float | None) -> bool:
-    """Whether a kept run has an answer: it reached the target, diverged, or was still on its way at the horizon."""
+    """Whether a kept run has an answer: it reached the target, diverged, or was on its way at the horizon or the last
+    visit that it may make."""
     if (summary.get("target") or {}).get("time") is not None or summary.get("status") == "failed: Diverged":
         return True
     ended = summary.get("status") == "done" and until.time is None
-    return ended or (horizon is not None and summary["time"] >= horizon)
+    spent = until.visits is not None and summary["visits"] >= until.visits
+    return ended or spent or (horizon is not None and summary["time"] >= horizon)
 
 
 def _read(directory: Path, trial: Trial) -> Finished:
