@@ -63,7 +63,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._serial = 0
         self._ready: deque[Step] = deque()
         self._timers: list[Timer] = []
-        self._late: deque[asyncio.Future[None]] = deque()
+        self._late: list[asyncio.Future[None]] = []
         self._holds: set[asyncio.Future[Any]] = set()
         self._failure: BaseException | None = None
         self._running = False
@@ -102,7 +102,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if self._holds:
                 return False
             if self._late:
-                late, self._late = self._late, deque()
+                late, self._late = self._late, []
                 for future in late:
                     if not future.done():
                         future.set_result(None)

@@ -54,6 +54,8 @@ class Stage:
         self.learning = Lessons(self)
         self.spending: Spending | None = None
         """What has been spent of privacy, where uploads are protected."""
+        self._entered = False
+        """Whether any branch has said which round it is in."""
         self._diary = diary
 
     # -- what costs no time ---------------------------------------------------------------------------------
@@ -74,7 +76,7 @@ class Stage:
     @property
     def round(self) -> int:
         """The branch's own round, or the number of the next Progress."""
-        own = ROUND.get()
+        own = ROUND.get() if self._entered else None
         return self.progress if own is None else own
 
     def now(self) -> float:
@@ -95,6 +97,7 @@ class Stage:
 
     def enter(self, round: int) -> None:
         """Of this branch and those that it starts from now on."""
+        self._entered = True
         ROUND.set(round)
 
     # -- what takes time --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
+from paceline.worlds.machines import Task
 from paceline.worlds.stage import BRANCH, Stage, named
 
 if TYPE_CHECKING:
@@ -35,20 +36,20 @@ class UndisturbedStage(Stage):
         flops: float | None = None,
     ) -> Model:
         """Begin at once if the client has nothing else to do; then nothing happens until the end."""
-        machines, begin = self.machines, self.loop.now
+        machines, begin, round = self.machines, self.loop.now, self.round
+        flops = self.learner.problem.flops(client, recipe, flops)
         if machines.is_busy(client):
-            return await super().train(
-                client, model, recipe, mask=mask, correction=correction, anchor=anchor, flops=flops
-            )
-        work, round = self.learner.problem.flops(client, recipe, flops), self.round
-        visit, end, joules = machines.begin(client, work)
+            task = Task("train", client, model, recipe, round, flops, named(mask, correction, anchor))
+            return (await self.visit(task))[0]
+        visit, end, joules = machines.begin(client, flops)
         if not self.learner.dry:
             extras = named(mask, correction, anchor)
             model = self.learner.visit("train", client, visit, model, recipe, round, extras)
         if end > begin:
             await self.loop.at(end)
-        self.ledger.train(client, begin, end, round, work, joules)
-        if (branch := BRANCH.get()) is not None:
+        self.ledger.train(client, begin, end, round, flops, joules)
+        branch = BRANCH.get()
+        if branch is not None:
             branch.note(client, begin, end)
         return model
 
@@ -67,6 +68,9 @@ class UndisturbedStage(Stage):
     def _book(self, source: int, target: int, size: float) -> None:
         now, branch = self.loop.now, BRANCH.get()
         self.ledger.transfer(source, target, now, now, self.round, size, 0.0)
-        if branch is not None:
-            branch.note(source, now, now)
-            branch.note(target, now, now)
+        if branch is None:
+            return
+        if branch.log is None:
+            branch.last = target
+        else:
+            branch.log += ((source, now, now), (target, now, now))
