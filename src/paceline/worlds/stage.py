@@ -115,9 +115,16 @@ class Stage:
     ) -> Model:
         """Have a client train a model on its own samples."""
         work, extras = self.learner.problem.flops(client, recipe, flops), named(mask, correction, anchor)
-        return (await self.visit(Task("train", client, model, recipe, self.round, work, extras)))[0]
+        return (await self.compute(Task("train", client, model, recipe, self.round, work, extras)))[0]
 
-    async def visit(self, task: Task) -> tuple[Model, Model | None]:
+    async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
+        """Send a model, train it, and send it back."""
+        home = self.server if server is None else server
+        received = await self.send(model, home, client)
+        trained = await self.train(client, received, recipe)
+        return await self.send(trained, client, home)
+
+    async def compute(self, task: Task) -> tuple[Model, Model | None]:
         """Have a client compute something, and book its time."""
         begin = self.loop.now
         try:

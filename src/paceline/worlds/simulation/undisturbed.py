@@ -18,6 +18,9 @@ from paceline.worlds.stage import BRANCH, Stage, named
 if TYPE_CHECKING:
     from paceline.worlds.simulation.machines import SimulatedMachines
 
+NOTHING: dict[str, Model] = {}
+"""The extras of nearly all visits; nobody writes into it."""
+
 
 class UndisturbedStage(Stage):
     """The same world to an algorithm, with the same books."""
@@ -36,22 +39,43 @@ class UndisturbedStage(Stage):
         flops: float | None = None,
     ) -> Model:
         """Begin at once if the client has nothing else to do; then nothing happens until the end."""
-        machines, begin, round = self.machines, self.loop.now, self.round
-        flops = self.learner.problem.flops(client, recipe, flops)
-        if machines.is_busy(client):
-            task = Task("train", client, model, recipe, round, flops, named(mask, correction, anchor))
-            return (await self.visit(task))[0]
-        visit, end, joules = machines.begin(client, flops)
-        if not self.learner.dry:
-            extras = named(mask, correction, anchor)
-            model = self.learner.visit("train", client, visit, model, recipe, round, extras)
+        extras = named(mask, correction, anchor) if mask or correction or anchor else NOTHING
+        flops, round = self.learner.problem.flops(client, recipe, flops), self.round
+        if self.machines.is_busy(client):
+            return (await self.compute(Task("train", client, model, recipe, round, flops, extras)))[0]
+        begin, end, joules, trained = self._begin(client, model, recipe, round, flops, extras)
         if end > begin:
             await self.loop.at(end)
+        self._end(client, begin, end, round, flops, joules)
+        return trained
+
+    async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
+        """A message, a training and a message in one step: every coroutine that waits is one more to be woken."""
+        home = self.server if server is None else server
+        if self.machines.is_busy(client):
+            return await super().visit(client, model, recipe, home)
+        self._book(home, client, model.nbytes)
+        flops, round = self.learner.problem.flops(client, recipe), self.round
+        begin, end, joules, trained = self._begin(client, model, recipe, round, flops, NOTHING)
+        if end > begin:
+            await self.loop.at(end)
+        self._end(client, begin, end, round, flops, joules)
+        self._book(client, home, trained.nbytes)
+        return trained
+
+    def _begin(
+        self, client: int, model: Model, recipe: LocalSGD, round: int, flops: float, extras: dict[str, Model]
+    ) -> tuple[float, float, float, Model]:
+        """When a training begins and when it ends, its joules, and what it gives."""
+        visit, end, joules = self.machines.begin(client, flops)
+        if not self.learner.dry:
+            model = self.learner.visit("train", client, visit, model, recipe, round, extras)
+        return self.loop.now, end, joules, model
+
+    def _end(self, client: int, begin: float, end: float, round: int, flops: float, joules: float) -> None:
         self.ledger.train(client, begin, end, round, flops, joules)
-        branch = BRANCH.get()
-        if branch is not None:
+        if (branch := BRANCH.get()) is not None:
             branch.note(client, begin, end)
-        return model
 
     async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
         """Book a model that arrives as it is sent."""
