@@ -104,10 +104,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if self._holds:
                 return False
             if self._late:
-                late, self._late = self._late, []
-                for future in late:
-                    if not future.done():
-                        future.set_result(None)
+                self._wake_late()
                 continue
             if self._source is not None and self._happened(self._source):
                 continue
@@ -121,6 +118,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                         self._ready.append((None, timer._run, ()))
                     elif not timer.done():  # done already: the sleeper was cancelled
                         timer.set_result(None)
+
+    def _wake_late(self) -> None:
+        late, self._late = self._late, []
+        for future in late:
+            if not future.done():
+                future.set_result(None)
 
     def _run_ready(self) -> None:
         """All that is ready, and what becomes so meanwhile; as asyncio's handles would, but without one for each."""

@@ -54,6 +54,7 @@ class SimulatedMachines:
         self.presence = SimulatedPresence(loop, fleet.availability, absence)
         self.failures = SimulatedFailures(loop, fleet.failures)
         self.failing = fleet.failures.server
+        self._safe = fleet.failures.none
         self.shares_links = fleet.network is not None and fleet.network.sharing is not None
         self.seconds = fleet.compute.mean_seconds
         self._cost = fleet.compute.cost
@@ -169,7 +170,7 @@ class SimulatedMachines:
         now = self.loop.now
         start = max(now, self._servers_free.get(site, 0.0))
         seconds, joules = self.fleet.work(flops)
-        failing = self.fleet.failures.server(site)
+        failing = math.inf if self._safe else self.failing(site)
         end = self._servers_free[site] = max(now, min(start + seconds, failing))
         self.diary.add(site, start, end)
         if end > now:

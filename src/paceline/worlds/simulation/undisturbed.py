@@ -39,7 +39,8 @@ class UndisturbedStage(Stage):
         flops: float | None = None,
     ) -> Model:
         """Begin at once if the client has nothing else to do; then nothing happens until the end."""
-        extras = named(mask, correction, anchor) if mask or correction or anchor else NOTHING
+        plain = mask is None and correction is None and anchor is None
+        extras = NOTHING if plain else named(mask, correction, anchor)
         flops, round = self.learner.problem.flops(client, recipe, flops), self.round
         if self.machines.is_busy(client):
             return (await self.compute(Task("train", client, model, recipe, round, flops, extras)))[0]
