@@ -77,7 +77,15 @@ def uniform_array(key: int | NDArray[np.uint64], part: NDArray[np.integer]) -> N
 
 def normal(key: int, *parts: int) -> float:
     """A standard normal draw at this address."""
-    return _inverse_normal(((mix(key, *parts) >> 12) + 0.5) * 2.0**-52)  # of ``uniform``, without another call
+    return _inverse_normal(uniform(key, *parts))
+
+
+def normal_below(key: int, part: int) -> float:
+    """``normal(key, part)`` with the steps of ``mix`` in place, since every visit of a simulation draws one."""
+    key = (key + (part + 1) * GOLDEN) & MASK64
+    key = ((key ^ (key >> 30)) * MUL1) & MASK64
+    key = ((key ^ (key >> 27)) * MUL2) & MASK64
+    return _inverse_normal((((key ^ (key >> 31)) >> 12) + 0.5) * 2.0**-52)
 
 
 def exponential(key: int, *parts: int) -> float:

@@ -203,7 +203,9 @@ def deserted(world: World, done: int, rounds: int) -> Deserted:
     return Deserted(f"every client has left for good at t={world.now():g} s; {done} of {rounds} rounds are done")
 
 
-async def visit(world: World, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
+def visit(
+    world: World, client: int, model: Model, recipe: LocalSGD, server: int | None = None
+) -> Coroutine[Any, Any, Model]:
     """The server (the first unless said) sends, the client trains, the client sends back.
 
     >>> import paceline
@@ -215,10 +217,7 @@ async def visit(world: World, client: int, model: Model, recipe: LocalSGD, serve
     >>> paceline.dry(Once(), {"times": "constant:3", "jitter": 0}, clients=1).seconds
     3.0
     """
-    home = world.server if server is None else server
-    received = await world.send(model, home, client)
-    trained = await world.train(client, received, recipe)
-    return await world.send(trained, client, home)
+    return world.visit(client, model, recipe, server)
 
 
 def draw_clients(world: World, count: int, *path: Address, among: Sequence[int] | None = None) -> list[int]:

@@ -46,10 +46,8 @@ class Neighbourhoods:
             return list(parse_graph(self._word(clients), seed=seed).neighbours)
         rng = world.stream("neighbours", round)
         # Others are numbered without the client itself: what is at or after its place moves up by one.
-        return [
-            tuple(sorted(int(k + (k >= client)) for k in rng.choice(clients - 1, self.degree, replace=False)))
-            for client in range(clients)
-        ]
+        draws = ((client, rng.choice(clients - 1, self.degree, replace=False)) for client in range(clients))
+        return [tuple(sorted((drawn + (drawn >= client)).tolist())) for client, drawn in draws]
 
 
 def matching(world: World, round: int) -> list[tuple[int, int]]:

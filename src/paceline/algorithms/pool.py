@@ -111,9 +111,9 @@ class RestingClients:
         return client
 
     def _reject(self) -> int | None:
-        online, busy, away = self._world.presence.online, self._busy, set[int]()
+        online, busy, drawn, away = self._world.presence.online, self._busy, self._drawn, set[int]()
         for tried in range(1, self.TRIES + 1):
-            client = self._drawn.pop() if self._drawn else self._draw()
+            client = drawn.pop() if drawn else self._draw()
             if client in busy or client in away:
                 continue
             if online(client):
@@ -128,7 +128,7 @@ class RestingClients:
     def _draw(self) -> int:
         """Any client. Many are drawn at once, which are the same as one by one."""
         if not self._drawn:
-            self._drawn = self._rng.integers(self._size, size=BATCH).tolist()[::-1]
+            self._drawn += self._rng.integers(self._size, size=BATCH).tolist()[::-1]
         return self._drawn.pop()
 
     def _pick(self, idle: list[int]) -> int | None:

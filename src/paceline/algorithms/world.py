@@ -171,6 +171,10 @@ class World(Protocol):
         """
         ...
 
+    async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
+        """The server (the first unless said) sends, the client trains, the client sends back: what arrives there."""
+        ...
+
     async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
         """Move a model: what this returns is the model at the target. Takes the links' time.
 

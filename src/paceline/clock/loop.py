@@ -35,7 +35,7 @@ from paceline.errors import Deadlock
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-Timer = tuple[float, int, "asyncio.Future[None] | asyncio.TimerHandle"]
+Timer = asyncio.Future[None] | asyncio.TimerHandle
 Step = tuple[Context | None, Callable[..., object], tuple[Any, ...]]
 """What is ready to run, and in which context; None where it sees to that itself."""
 
@@ -60,10 +60,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._source = source
         self.now = 0.0
         """The virtual time in seconds, which only the loop sets: ``time()`` for whoever asks millions of times."""
-        self._serial = 0
         self._ready: deque[Step] = deque()
-        self._timers: list[Timer] = []
-        self._late: deque[asyncio.Future[None]] = deque()
+        self._times: list[float] = []
+        """When anything is due: a heap, each time once. Numbers are compared sooner than tuples that hold them."""
+        self._timers: dict[float, Timer | list[Timer]] = {}
+        """What is due then: nearly always one, else a list in the order of their making."""
+        self._late: list[asyncio.Future[None]] = []
         self._holds: set[asyncio.Future[Any]] = set()
         self._failure: BaseException | None = None
         self._running = False
@@ -92,7 +94,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(outer)
 
     def _advance(self, main: asyncio.Task[Any]) -> bool:
-        timers, pop_timer, done = self._timers, heapq.heappop, main.done
+        times, pop_time, due_at, done = self._times, heapq.heappop, self._timers.pop, main.done
         while True:
             self._run_ready()
             if self._failure is not None:
@@ -102,22 +104,26 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if self._holds:
                 return False
             if self._late:
-                late, self._late = self._late, deque()
-                for future in late:
-                    if not future.done():
-                        future.set_result(None)
+                self._wake_late()
                 continue
             if self._source is not None and self._happened(self._source):
                 continue
-            if not timers:
+            if not times:
                 raise Deadlock(describe_waiting(self, asyncio.all_tasks(self)))
-            now = self.now = max(timers[0][0], self.now)
-            while timers and timers[0][0] <= now:
-                due = pop_timer(timers)[2]
-                if isinstance(due, asyncio.TimerHandle):
-                    self._ready.append((None, due._run, ()))
-                elif not due.done():  # done already: the sleeper was cancelled
-                    due.set_result(None)
+            now = self.now = max(times[0], self.now)
+            while times and times[0] <= now:
+                due = due_at(pop_time(times))
+                for timer in due if isinstance(due, list) else (due,):
+                    if isinstance(timer, asyncio.TimerHandle):
+                        self._ready.append((None, timer._run, ()))
+                    elif not timer.done():  # done already: the sleeper was cancelled
+                        timer.set_result(None)
+
+    def _wake_late(self) -> None:
+        late, self._late = self._late, []
+        for future in late:
+            if not future.done():
+                future.set_result(None)
 
     def _run_ready(self) -> None:
         """All that is ready, and what becomes so meanwhile; as asyncio's handles would, but without one for each."""
@@ -137,9 +143,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _happened(self, source: Source) -> bool:
         """Wait for what happens outside; False if a timer comes first, or nothing can come any more."""
-        if not self._timers and not source.expecting:
+        if not self._times and not source.expecting:
             return False
-        event = source.next(self._timers[0][0] if self._timers else None)
+        event = source.next(self._times[0] if self._times else None)
         if event is None:
             return False
         when, act = event
@@ -186,9 +192,20 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def at(self, when: float) -> asyncio.Future[None]:
         """A future that is done at this virtual time: the cheap form of sleeping."""
         future: asyncio.Future[None] = asyncio.Future(loop=self)
-        self._serial += 1
-        heapq.heappush(self._timers, (when, self._serial, future))
+        if when in self._timers:
+            self._join(when, future)
+        else:
+            self._timers[when] = future
+            heapq.heappush(self._times, when)
         return future
+
+    def _join(self, when: float, timer: Timer) -> None:
+        """One more for a time at which something else is due."""
+        others = self._timers[when]
+        if isinstance(others, list):
+            others.append(timer)
+        else:
+            self._timers[when] = [others, timer]
 
     def settled(self) -> asyncio.Future[None]:
         """A future that is done when all else that happens at this instant has happened."""
@@ -235,8 +252,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         """Run a callback at a virtual time."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self._serial += 1
-        heapq.heappush(self._timers, (when, self._serial, handle))
+        if when in self._timers:
+            self._join(when, handle)
+        else:
+            self._timers[when] = handle
+            heapq.heappush(self._times, when)
         return handle
 
     def call_later(
@@ -294,6 +314,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """End the loop; what was scheduled is forgotten."""
         self.stop_tasks()
         self._ready.clear()
+        self._times.clear()
         self._timers.clear()
         self._closed = True
 

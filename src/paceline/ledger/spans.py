@@ -53,6 +53,8 @@ SCHEMA = pa.schema(
         ("peer", pa.int32()),
     ]
 )
+REPEATING = ["kind", "lane", "round", "bytes", "flops", "joules"]
+"""Columns with few values, for which files have dictionaries; for others these take time and make files larger."""
 WIDTH = len(SCHEMA)
 TRANSFER = len(KINDS)
 """The kind of a transfer while it is one booking, whose FLOPs are the receiver's lane and whose peer is the target;
@@ -237,7 +239,7 @@ class Ledger:
         folder.mkdir(exist_ok=True)
         path = folder / f"part-{self.booked - len(table):012d}.parquet"
         draft = path.with_suffix(".part")
-        pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
+        pq.write_table(table, draft, compression="zstd", write_page_checksum=True, use_dictionary=REPEATING)
         draft.replace(path)
 
     def _count_traffic(self, site: NDArray[np.int64], size: NDArray[np.float64]) -> None:
@@ -253,7 +255,7 @@ class Ledger:
 def _rows_of(bookings: NDArray[np.float64]) -> NDArray[np.float64]:
     """The columns of all rows: a transfer is two, at its source and at its target."""
     transfers = bookings[:, 1] == TRANSFER
-    columns = np.repeat(bookings, 1 + transfers, axis=0).T.copy()
+    columns = np.repeat(np.ascontiguousarray(bookings.T), 1 + transfers, axis=1)
     site, kind, lane, _, _, _, _, flops, joules, peer = columns
     received = np.flatnonzero(transfers) + np.arange(1, 1 + np.count_nonzero(transfers))
     sent = received - 1

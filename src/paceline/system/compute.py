@@ -10,7 +10,7 @@ from typing import Protocol
 
 from paceline.errors import CostError, SettingError
 from paceline.forms import FILE, Form, Forms
-from paceline.seeds import address, mix, normal
+from paceline.seeds import address, mix, normal_below
 from paceline.system.cost import LONGEST, Cost, above_zero, at_least_zero, power
 from paceline.system.laws import LAW, LAWS, Law, parse_law
 from paceline.system.tables import read_table
@@ -57,14 +57,14 @@ class Jitter:
         """The factor of a visit of the device whose key this is."""
         if not self.spread:
             return 1.0
-        factor = 1.0 + self.spread * normal(key, visit)
+        factor = 1.0 + self.spread * normal_below(key, visit)
         return factor if factor > self.floor else self.floor
 
 
 class LawTimes:
     """Mean times t_n drawn from a law, one draw a device, whatever the work (PSFL's experiments)."""
 
-    __slots__ = ("_jitter", "_key", "_keys", "_means", "_watts", "law")
+    __slots__ = ("_factor", "_jitter", "_key", "_keys", "_means", "_watts", "law")
 
     def __init__(
         self,
@@ -83,20 +83,24 @@ class LawTimes:
         self._keys = array("Q")
         """Of the jitter, by device, where the mean is known."""
         self._jitter = Jitter(address(seed, "system", "jitter"), jitter, floor)
+        self._factor = self._jitter.factor_below
         self._watts = power(watts, "watts")
 
     def cost(self, device: int, visit: int, flops: float) -> Cost:
         """The cost of this device's training number ``visit``; the FLOP count is not looked at."""
-        seconds = self.mean_seconds(device, flops) * self._jitter.factor_below(self._keys[device], visit)
+        means = self._means
+        if device >= len(means) or (mean := means[device]) != mean:
+            mean = self._draw(device)
+        seconds = mean * self._factor(self._keys[device], visit)
         return Cost(seconds, seconds * self._watts)
 
     def mean_seconds(self, device: int, flops: float) -> float:
         """The device's mean time t_n, as it was drawn."""
         if device >= len(self._means) or math.isnan(self._means[device]):
-            self._draw(device)
+            return self._draw(device)
         return self._means[device]
 
-    def _draw(self, device: int) -> None:
+    def _draw(self, device: int) -> float:
         """Keep what is drawn once a device; nothing is drawn for devices that nobody asks about."""
         new = device + 1 + device // 2 - len(self._means)
         if device >= len(self._means):
@@ -104,6 +108,7 @@ class LawTimes:
             self._keys.extend([0] * new)
         self._means[device] = self.law.draw(self._key, device)
         self._keys[device] = self._jitter.below(device)
+        return self._means[device]
 
 
 class FlopTimes:

@@ -33,10 +33,10 @@ class Diary:
 
     def ask(self, now: float) -> int:
         """Somebody will ask about the time from now on; returns the question's number."""
-        self._asked += 1
-        self._open[self._asked] = now
+        self._asked = question = self._asked + 1
+        self._open[question] = now
         self._since = min(self._since, now)
-        return self._asked
+        return question
 
     def answered(self, question: int) -> None:
         """Forget a question that nobody asks any more."""

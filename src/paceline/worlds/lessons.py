@@ -34,7 +34,7 @@ class Lessons:
         """Have a client compute its full gradient at a model."""
         work, round = self._problem.probe_flops(client), self._stage.round
         task = Task(act="probe", client=client, model=model, recipe=recipe, round=round, flops=work)
-        return (await self._stage.visit(task))[0]
+        return (await self._stage.compute(task))[0]
 
     async def train_then_gradient(
         self,
@@ -61,7 +61,7 @@ class Lessons:
             gradient_flops=self._problem.flops(client, recipe),
             gradient_share=share,
         )
-        trained, gradient = await self._stage.visit(task)
+        trained, gradient = await self._stage.compute(task)
         assert gradient is not None
         return trained, gradient
 

@@ -55,6 +55,8 @@ class Stage:
         self.learning = Lessons(self)
         self.spending: Spending | None = None
         """What has been spent of privacy, where uploads are protected."""
+        self._entered = False
+        """Whether any branch has said which round it is in."""
         self._diary = diary
 
     # -- what costs no time ---------------------------------------------------------------------------------
@@ -75,7 +77,7 @@ class Stage:
     @property
     def round(self) -> int:
         """The branch's own round, or the number of the next Progress."""
-        own = ROUND.get()
+        own = ROUND.get() if self._entered else None
         return self.progress if own is None else own
 
     def now(self) -> float:
@@ -96,6 +98,7 @@ class Stage:
 
     def enter(self, round: int) -> None:
         """Of this branch and those that it starts from now on."""
+        self._entered = True
         ROUND.set(round)
 
     # -- what takes time --------------------------------------------------------------------------------------
@@ -113,9 +116,16 @@ class Stage:
     ) -> Model:
         """Have a client train a model on its own samples."""
         work, extras = self.learner.problem.flops(client, recipe, flops), named(mask, correction, anchor)
-        return (await self.visit(Task("train", client, model, recipe, self.round, work, extras)))[0]
+        return (await self.compute(Task("train", client, model, recipe, self.round, work, extras)))[0]
 
-    async def visit(self, task: Task) -> tuple[Model, Model | None]:
+    async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
+        """Send a model, train it, and send it back."""
+        home = self.server if server is None else server
+        received = await self.send(model, home, client)
+        trained = await self.train(client, received, recipe)
+        return await self.send(trained, client, home)
+
+    async def compute(self, task: Task) -> tuple[Model, Model | None]:
         """Have a client compute something, and book its time."""
         begin = self.loop.now
         try:

@@ -7,6 +7,7 @@ at a time; what comes too early queues. A server computes one thing at a time an
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -54,6 +55,7 @@ class SimulatedMachines:
         self.presence = SimulatedPresence(loop, fleet.availability, absence)
         self.failures = SimulatedFailures(loop, fleet.failures)
         self.failing = fleet.failures.server
+        self._safe = fleet.failures.none
         self.shares_links = fleet.network is not None and fleet.network.sharing is not None
         self.seconds = fleet.compute.mean_seconds
         self._cost = fleet.compute.cost
@@ -62,17 +64,21 @@ class SimulatedMachines:
         self._ledger = ledger
         self._transfers = Transfers(loop, fleet, self.presence, ledger, self.diary)
         self.at_once = self._transfers.at_once
-        self._visits: dict[int, int] = {}
-        self._free: dict[int, float] = {}
+        # Columns, not dictionaries: with many clients at work these are in nobody's cache, and every look costs.
+        self._visits = array("L", bytes(array("L").itemsize * fleet.size))
+        """How many each client has begun."""
+        self._free = array("d", bytes(array("d").itemsize * fleet.size))
+        """When each client will have nothing to do."""
+        self._servers_free: dict[int, float] = {}
         self._broken_off = 0
 
     def is_busy(self, client: int) -> bool:
         """Whether a client computes just now."""
-        return self._free.get(client, 0.0) > self.loop.now
+        return self._free[client] > self.loop.now
 
     def begin(self, client: int, flops: float) -> tuple[int, float, float]:
         """Let a client begin what nothing will interrupt: the visit's number, when it ends, and its joules."""
-        start, visit = self.loop.now, self._visits.get(client, 0)
+        start, visit = self.loop.now, self._visits[client]
         self._visits[client] = visit + 1
         seconds, joules = self._cost(client, visit, flops)
         end = self._free[client] = start + seconds
@@ -83,9 +89,9 @@ class SimulatedMachines:
         """The client's time passes, the result is a promise; one that leaves may have to do it again when back."""
         client, loop, steady = task.client, self.loop, self.presence.steady
         while True:
-            if not steady or self._free.get(client, 0.0) > loop.now:
+            if not steady or self._free[client] > loop.now:
                 await self._ready(client)
-            start, visit = loop.now, self._visits.get(client, 0)
+            start, visit = loop.now, self._visits[client]
             self._visits[client] = visit + 1
             flops = task.flops
             seconds, joules = self._cost(client, visit, flops)
@@ -123,14 +129,14 @@ class SimulatedMachines:
     async def _ready(self, client: int) -> None:
         """Until the client is there and has nothing else to do."""
         while True:
-            while (free := self._free.get(client, 0.0)) > self.loop.now:
+            while (free := self._free[client]) > self.loop.now:
                 await self.loop.at(free)
             try:
                 await self.presence.attend(client)
             except Dropped:
                 self._count_broken()
                 raise
-            if self._free.get(client, 0.0) <= self.loop.now:  # else somebody else came first
+            if self._free[client] <= self.loop.now:  # else somebody else came first
                 return
 
     def _promise(self, task: Task, visit: int) -> tuple[Model, Model | None]:
@@ -163,10 +169,10 @@ class SimulatedMachines:
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
         """A job at a server; the model is a promise already."""
         now = self.loop.now
-        start = max(now, self._free.get(site, 0.0))
+        start = max(now, self._servers_free.get(site, 0.0))
         seconds, joules = self.fleet.work(flops)
-        failing = self.fleet.failures.server(site)
-        end = self._free[site] = max(now, min(start + seconds, failing))
+        failing = math.inf if self._safe else self.failing(site)
+        end = self._servers_free[site] = max(now, min(start + seconds, failing))
         self.diary.add(site, start, end)
         if end > now:
             await self.loop.at(end)

@@ -36,8 +36,7 @@ class SimulatedPresence:
 
     def online(self, client: int) -> bool:
         """Whether a client could start now."""
-        now = self._loop.time()
-        return self.steady or self.next_online(client, now) <= now
+        return self.steady or self.next_online(client, self._loop.now) <= self._loop.now
 
     async def reach(self, clients: Sequence[int]) -> None:
         """Sleep until the first of these is there."""

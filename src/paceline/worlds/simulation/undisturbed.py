@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING
 
 from paceline.learn.graph import Model
 from paceline.learn.recipe import LocalSGD
+from paceline.worlds.machines import Task
 from paceline.worlds.stage import BRANCH, Stage, named
 
 if TYPE_CHECKING:
     from paceline.worlds.simulation.machines import SimulatedMachines
+
+NOTHING: dict[str, Model] = {}
+"""The extras of nearly all visits; nobody writes into it."""
 
 
 class UndisturbedStage(Stage):
@@ -35,22 +39,44 @@ class UndisturbedStage(Stage):
         flops: float | None = None,
     ) -> Model:
         """Begin at once if the client has nothing else to do; then nothing happens until the end."""
-        machines, begin = self.machines, self.loop.now
-        if machines.is_busy(client):
-            return await super().train(
-                client, model, recipe, mask=mask, correction=correction, anchor=anchor, flops=flops
-            )
-        work, round = self.learner.problem.flops(client, recipe, flops), self.round
-        visit, end, joules = machines.begin(client, work)
-        if not self.learner.dry:
-            extras = named(mask, correction, anchor)
-            model = self.learner.visit("train", client, visit, model, recipe, round, extras)
+        plain = mask is None and correction is None and anchor is None
+        extras = NOTHING if plain else named(mask, correction, anchor)
+        flops, round = self.learner.problem.flops(client, recipe, flops), self.round
+        if self.machines.is_busy(client):
+            return (await self.compute(Task("train", client, model, recipe, round, flops, extras)))[0]
+        begin, end, joules, trained = self._begin(client, model, recipe, round, flops, extras)
         if end > begin:
             await self.loop.at(end)
-        self.ledger.train(client, begin, end, round, work, joules)
+        self._end(client, begin, end, round, flops, joules)
+        return trained
+
+    async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
+        """A message, a training and a message in one step: every coroutine that waits is one more to be woken."""
+        home = self.server if server is None else server
+        if self.machines.is_busy(client):
+            return await super().visit(client, model, recipe, home)
+        self._book(home, client, model.nbytes)
+        flops, round = self.learner.problem.flops(client, recipe), self.round
+        begin, end, joules, trained = self._begin(client, model, recipe, round, flops, NOTHING)
+        if end > begin:
+            await self.loop.at(end)
+        self._end(client, begin, end, round, flops, joules)
+        self._book(client, home, trained.nbytes)
+        return trained
+
+    def _begin(
+        self, client: int, model: Model, recipe: LocalSGD, round: int, flops: float, extras: dict[str, Model]
+    ) -> tuple[float, float, float, Model]:
+        """When a training begins and when it ends, its joules, and what it gives."""
+        visit, end, joules = self.machines.begin(client, flops)
+        if not self.learner.dry:
+            model = self.learner.visit("train", client, visit, model, recipe, round, extras)
+        return self.loop.now, end, joules, model
+
+    def _end(self, client: int, begin: float, end: float, round: int, flops: float, joules: float) -> None:
+        self.ledger.train(client, begin, end, round, flops, joules)
         if (branch := BRANCH.get()) is not None:
             branch.note(client, begin, end)
-        return model
 
     async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
         """Book a model that arrives as it is sent."""
@@ -67,6 +93,9 @@ class UndisturbedStage(Stage):
     def _book(self, source: int, target: int, size: float) -> None:
         now, branch = self.loop.now, BRANCH.get()
         self.ledger.transfer(source, target, now, now, self.round, size, 0.0)
-        if branch is not None:
-            branch.note(source, now, now)
-            branch.note(target, now, now)
+        if branch is None:
+            return
+        if branch.log is None:
+            branch.last = target
+        else:
+            branch.log += ((source, now, now), (target, now, now))
