@@ -8,6 +8,7 @@ here its ``configure_train`` is given the workload's, which is the documented wa
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,7 +38,8 @@ class Listed(FedAvg):
     ) -> Iterable[Message]:
         """A message for each participant, which says what it is to learn from."""
         places = held(PATH).work.federation.participants
-        nodes = sorted(grid.get_node_ids())
+        while len(nodes := sorted(grid.get_node_ids())) < held(PATH).work.federation.clients:
+            time.sleep(0.05)  # they are registered while the server begins
         for place in range(places):
             client = int(held(PATH).work.participants[server_round - 1, place])
             told = ConfigRecord({"round": server_round - 1, "place": place})
