@@ -19,7 +19,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-REPEATS = 5
 SMALL = ("--set", "rounds=2", "--set", "clients=20", "--set", "partition=iid")
 
 
@@ -46,7 +45,7 @@ def whole(*words: str) -> float:
     return time.perf_counter() - begin
 
 
-def cost_of_progress(rounds: int) -> list[float]:
+def cost_of_progress(rounds: int, repeats: int) -> list[float]:
     """The time of a run with progress over that of the same without, pair by pair, in turns."""
     from paceline.api.progress import LiveProgress
     from paceline.runs.experiment import make_experiment
@@ -66,7 +65,7 @@ def cost_of_progress(rounds: int) -> list[float]:
 
     seconds(True)
     found = []
-    for k in range(REPEATS):
+    for k in range(repeats):
         pair = {watched: seconds(watched) for watched in ((True, False) if k % 2 else (False, True))}
         found.append(pair[True] / pair[False])
     return found
@@ -75,11 +74,12 @@ def cost_of_progress(rounds: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=100, help="of the run that is timed with and without progress")
+    parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args()
     datasets = ["digits", *(["mnist"] if (Path(os.environ.get("PACELINE_DATA", "")) / "mnist.npz").exists() else [])]
     found: dict[str, list[float]] = {}
-    for _ in range(REPEATS):
+    for _ in range(asked.repeats):
         for name in datasets:
             data = ("--set", f"dataset={name}", *SMALL)
             found.setdefault(f"first line of run, {name}", []).append(first_line("run", "fedavg", *data))
@@ -90,9 +90,9 @@ def main() -> None:
             found.setdefault(f"paceline {' '.join(words)}", []).append(whole(*words))
     for name, times in found.items():
         print(f"{name:<34} median {statistics.median(times):.2f} s, most {max(times):.2f} s")
-    found["with progress over without"] = ratios = cost_of_progress(asked.rounds)
+    found["with progress over without"] = ratios = cost_of_progress(asked.rounds, asked.repeats)
     print(f"a run with progress takes {statistics.median(ratios):.3f} times as long as without ({min(ratios):.3f} to"
-          f" {max(ratios):.3f} in {REPEATS} pairs)")  # fmt: skip
+          f" {max(ratios):.3f} in {asked.repeats} pairs)")  # fmt: skip
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n")
 

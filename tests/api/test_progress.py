@@ -14,7 +14,8 @@ import pytest
 from rich.console import Console
 
 import paceline
-from paceline.api.forecast import FEWEST, forecast, rounds_of_target, seconds_a_round
+from paceline.api import watched
+from paceline.api.forecast import FEWEST, Forecast, forecast, rounds_of_target, seconds_a_round
 from paceline.api.progress import LOG_FIRST, LOG_MOST, SILENCE, LiveProgress
 from paceline.api.watched import clock_text
 from paceline.ledger.events import Chronicle, Event
@@ -197,6 +198,18 @@ def test_a_run_ends_with_its_rounds_also_where_its_curve_would_go_on():
     assert forecast(power_law(40), arrivals, target, 300).seconds == pytest.approx((early - 40, 260))
     known = forecast(power_law(40), arrivals, target, 60)
     assert known.target is None and known.seconds is None and known.most == pytest.approx(20)
+
+
+def test_watching_takes_as_little_after_many_rows_and_many_looks(monkeypatch):
+    asked = []
+    monkeypatch.setattr(watched, "forecast", lambda rows, *_: (asked.append(len(rows)), Forecast())[1])
+    one = watched.Watched(a_run(rounds=10**6))
+    for k in range(1, 10_001):  # a hundred rows a second
+        one.add(row(k), k / 100)
+        one.line()
+    assert one.row["round"] == 10_000
+    assert len(asked) == pytest.approx(100 / watched.AFRESH, abs=2)
+    assert max(asked) <= watched.MOST_ROWS
 
 
 def test_a_target_is_told_as_a_range(shown):

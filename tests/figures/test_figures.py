@@ -13,7 +13,8 @@ from paceline.errors import DataError, SettingError
 from paceline.figures.gantt import COLOURS, WAIT
 from paceline.figures.kinds import KINDS, draw, write_figure
 from paceline.figures.labels import Label, place
-from paceline.figures.paper import Options, drawing, parse_width, sheet
+from paceline.figures.paper import Options, drawing, parse_width
+from paceline.figures.sheets import sheet
 from paceline.figures.targets import chosen_targets, cost
 from paceline.report.curves import curve
 from paceline.report.looks import looks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 SPAN = 15.0
 """Seconds of real time over which visits are counted."""
+MOST_ROWS = 500
+"""Rows that are remembered of a run; of more, every other one is forgotten."""
+AFRESH = 2.0
+"""Seconds of real time after which a forecast is made anew."""
 
 
 class Watched:
@@ -31,6 +36,7 @@ class Watched:
         self._rows: list[Row] = []
         self._arrivals: deque[tuple[float, int]] = deque(maxlen=512)
         self._told = 0
+        self._now, self._foreseen = 0.0, (-math.inf, "")
 
     @property
     def row(self) -> Row | None:
@@ -50,6 +56,9 @@ class Watched:
     def add(self, row: Row, now: float) -> None:
         """A new row."""
         self._rows.append(row)
+        if len(self._rows) > MOST_ROWS:
+            del self._rows[-2::-2]
+        self._now = now
         self._arrivals.append((now, row["round"]))
 
     def news(self) -> list[str]:
@@ -77,7 +86,10 @@ class Watched:
             return f"reached {goal(run)} at t={reached['time']:.1f} s"
         if run.done or len(self._rows) < 2:
             return ""
-        return _said(forecast(self._rows, self._arrivals, run.until, run.traits.rounds), goal(run))
+        if self._now >= self._foreseen[0] + AFRESH:  # a terminal asks several times a second
+            known = forecast(self._rows, self._arrivals, run.until, run.traits.rounds)
+            self._foreseen = self._now, _said(known, goal(run))
+        return self._foreseen[1]
 
 
 class Speed:

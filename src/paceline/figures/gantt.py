@@ -7,7 +7,8 @@ from typing import Any
 
 from paceline.errors import DataError
 from paceline.figures.axes import check_log
-from paceline.figures.paper import FAIL, SOFT, Options, sheet
+from paceline.figures.paper import FAIL, SOFT, Options
+from paceline.figures.sheets import sheet
 from paceline.figures.stretch import Stretch, first_rounds, read_stretch
 from paceline.report.looks import looks
 from paceline.report.marks import Mark, failures

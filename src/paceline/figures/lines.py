@@ -10,7 +10,8 @@ import numpy as np
 from paceline.errors import DataError
 from paceline.figures.axes import percent_axis, scale, unit_axis
 from paceline.figures.labels import HALO, Label, place
-from paceline.figures.paper import SOFT, Options, sheet
+from paceline.figures.paper import SOFT, Options
+from paceline.figures.sheets import sheet
 from paceline.report.curves import AXES, Curve, curves, target_level
 from paceline.report.looks import Look, looks
 from paceline.report.runs import Group

@@ -111,15 +111,6 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def sheet(width: float, height: float, rows: int = 1) -> Any:
-    """An empty figure of these inches, and its axes one below the other."""
-    from paceline.figures.shown import ShownFigure
-
-    figure = ShownFigure(figsize=(width, height), layout="constrained")
-    figure.set_layout_engine("constrained", w_pad=0.02, h_pad=0.02, hspace=0.03)
-    return figure, list(figure.subplots(rows, 1, squeeze=False)[:, 0])
-
-
 def check_out(out: Path, endings: tuple[str, ...]) -> None:
     """Refuse a file that could not be written, before anything is drawn."""
     if out.suffix.lower() not in endings:

@@ -13,7 +13,8 @@ from paceline.errors import DataError
 from paceline.figures.axes import percent_axis, scale, unit_axis
 from paceline.figures.labels import Label, place
 from paceline.figures.lines import dashes
-from paceline.figures.paper import SOFT, Options, sheet
+from paceline.figures.paper import SOFT, Options
+from paceline.figures.sheets import sheet
 from paceline.report.curves import AXES, target_level
 from paceline.report.looks import looks
 from paceline.report.runs import Group, Run

@@ -101,5 +101,5 @@ def _prefix(value: float) -> tuple[float, str]:
     return 1000.0**step, ("", "k", "M", "G", "T", "P")[step]
 
 
-_SCALED = {size: "B", energy: "J", operations: "FLOP"}
+_SCALED: dict[Callable[[float | None], str], str] = {size: "B", energy: "J", operations: "FLOP"}
 """The unit of each form that has decimal prefixes."""

@@ -115,8 +115,8 @@ def arranged(links: Links) -> Picture:
 def _servers(servers: Sequence[int], links: Links, radius: float) -> dict[int, Point]:
     """Servers on a ring; one that all others are linked with, and no device, is their middle, as is a single one."""
     near = {server: {a + b - server for a, b in links if server in (a, b)} for server in servers}
-    middle = [server for server in servers if near[server] == {*servers} - {server}]
-    middle = middle if len(middle) == 1 else servers[: len(servers) == 1]
+    hubs = [server for server in servers if near[server] == {*servers} - {server}]
+    middle = hubs if len(hubs) == 1 else list(servers[: len(servers) == 1])
     around = [server for server in servers if server not in middle]
     return dict(zip(around, _ring(len(around), radius), strict=True)) | dict.fromkeys(middle, (MIDDLE, MIDDLE))
 
