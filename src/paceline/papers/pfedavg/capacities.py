@@ -32,7 +32,7 @@ Times = dict[tuple[str, int], dict[str, dict[int, float]]]
 @trained
 def fig7(request: Request, laboratory: Laboratory) -> Reproduction:
     """PF-T4: the torus is nearly always best; complete is good where links are the limit; barbell is worst."""
-    chosen = scenes(request, ("mnist",))
+    chosen = scenes(request, ("mnist",), lean=True)
     found = race(laboratory, chosen, {one.name: ("p-fedavg", one.words()) for one in topologies()}, request.seeds)
     rows, panels = list[Row](), dict[str, Times]()
     for scene in chosen:

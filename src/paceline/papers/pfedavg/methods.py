@@ -82,13 +82,13 @@ level = partial(between, low=-TINY, high=TINY)
 @trained
 def fig6(request: Request, laboratory: Laboratory) -> Reproduction:
     """PF-T3: over time, between servers of 100 Mbit/s (Exodus), P-FedAvg is the first to be accurate."""
-    chosen = scenes(request, ("cifar10", "femnist", "mnist"))
+    chosen = scenes(request, ("cifar10", "femnist", "mnist"), lean=True)
     found = race(laboratory, chosen, {name: (name, TORUS) for name in METHODS}, request.seeds)
     rows, panels = [], {}
     for scene in chosen:
         entrants = found[scene.name]
         rows += [one.row(scene.name) for one in entrants]
-        for links in ("steady", "recorded") if recordings() else ("steady",):
+        for links in ("steady", "recorded") if recordings() and request.scale == "paper" else ("steady",):
             here = {name: network(scene, "exodus", name, recorded=links == "recorded") for name in METHODS}
             where, clocked = f"{scene.name}, {links} links", on_clocks(scene, entrants, here)
             rows += time_rows(where, clocked, scene.targets[0])
