@@ -56,7 +56,7 @@ is charged); **spfl** and **apfl** ([no one idles]({noidle})); **fedbuff** (a bu
 its devices). FedBuff and P-FedAvg aggregate at no cost here, so they are left out where the server is slow. Every
 method has the learning rate that served it best in that very federation, among half decades, on two seeds that are
 not reported; the grid of rates grows until the best lies inside. Evaluations are about as far apart, in virtual time,
-as rounds of FedAvg are.
+as rounds of FedAvg are. Seeds with which a class has no client at all (2, of two classes each) are left out.
 
 DA-DPFL is not here: it makes a model for each client and has no server
 ([what waiting costs it]({dadpfl}#beyond-the-paper-which-n-is-worth-its-time)).
