@@ -15,7 +15,6 @@ from paceline.system.cost import LONGEST, Cost, above_zero, at_least_zero, power
 from paceline.system.laws import LAW, LAWS, Law, parse_law
 from paceline.system.tables import read_table
 
-
 _new = tuple.__new__
 """A million costs are made in a run; without a call of ``Cost`` each takes half the time."""
 
