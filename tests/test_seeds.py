@@ -18,6 +18,7 @@ from paceline.seeds import (
     mix,
     mix_array,
     normal,
+    normal_below,
     stream,
     uniform,
     uniform_array,
@@ -182,6 +183,11 @@ def test_exponential_moments():
     assert x.min() > 0
     assert_mean(x, 1.0, 1.0)
     assert_mean((x - 1) ** 2, 1.0, math.sqrt(8))
+
+
+@given(KEYS, UNSIGNED)
+def test_a_normal_draw_in_one_step_has_the_same_bits(key, part):
+    assert normal_below(key, part) == normal(key, part)
 
 
 @given(KEYS, UNSIGNED)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -95,3 +98,9 @@ def test_digits_keep_every_level_of_every_pixel():
     assert sorted(map(tuple, back)) == sorted(map(tuple, theirs))
     assert (load("digits").x_train == data.x_train).all()
     assert np.bincount(data.y_test).min() > 25
+
+
+def test_digits_do_not_import_the_package_that_carries_them():
+    code = "import sys; from paceline.data.loaders.digits import digits; digits(); print('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False", "it takes a second and 100 MB"

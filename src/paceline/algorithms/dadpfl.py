@@ -13,7 +13,7 @@ DA-10 in ``sparser``.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -129,10 +129,9 @@ class DADPFL:
             cut = self.cut(swarm, own, prunes)
             trained, slope = await self.train(world, swarm, client, start, share, cut)  # DA-7, with DA-10 in it
             mask = self.regrown(world, swarm, turn, client, cut, slope, share)  # DA-11
-            end = End(client, self.carried_on(world, own, cut, mask, share), trained)  # DA-12
+            end = End(client, self.carried_on(world, own, cut, mask, share), trained, world.now())  # DA-12
         except Dropped:
-            end = End(client, own, own.weights, took_part=False)
-        end = replace(end, time=world.now())
+            end = End(client, own, own.weights, world.now(), took_part=False)
         turn.finish(end)
         return end
 

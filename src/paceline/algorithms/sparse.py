@@ -77,7 +77,8 @@ class Swarm:
         self._ghosts: dict[int, tuple[Peer, list[Model]]] = {}
         """By source, in a dry run: what it was last, and what it sends to all who do not know its mask."""
         self._flops: dict[tuple[int, ...], float] = {}
-        self._always = self.space.size - sum(slot.stop - slot.start for slot in self.slots)
+        self._maskable = sum(slot.stop - slot.start for slot in self.slots)
+        self._always = self.space.size - self._maskable
         """Weights that no mask concerns."""
         self._wires: dict[tuple[int, ...], Wires] = {}
         counts = tuple(layer_counts(self.slots, density, spread))
@@ -99,7 +100,7 @@ class Swarm:
 
     def sparsity(self, counts: tuple[int, ...]) -> float:
         """The share of zeros among the weights that can be masked (DA-E2)."""
-        return 1.0 - sum(counts) / sum(slot.stop - slot.start for slot in self.slots)
+        return 1.0 - sum(counts) / self._maskable
 
     @property
     def mean_sparsity(self) -> float:

@@ -43,8 +43,12 @@ class Stage:
         self.learner = learner
         self.ledger = ledger
         self.loop = machines.loop
+        self.settled = self.loop.settled
+        """Wait for the end of this instant, after everything that happens at it."""
         self.clients = range(machines.size)
         self.chronicle = Chronicle()
+        self.count = self.chronicle.count
+        """Add a value to what is counted under a name."""
         self.progress = 0
         """How many ``Progress`` have been yielded."""
         self.on_deserted: Callable[[Deserted], None] | None = None
@@ -69,10 +73,6 @@ class Stage:
     def tell(self, event: Event) -> None:
         """Keep an event for the log and the report."""
         self.chronicle.tell(self.now(), event)
-
-    def count(self, name: str, value: int) -> None:
-        """Add a value to what is counted under a name."""
-        self.chronicle.count(name, value)
 
     @property
     def round(self) -> int:
@@ -239,10 +239,6 @@ class Stage:
         context = contextvars.copy_context()
         context.run(BRANCH.set, branch)
         return self.loop.create_task(coroutine, context=context)
-
-    def settled(self) -> asyncio.Future[None]:
-        """Wait for the end of this instant, after everything that happens at it."""
-        return self.loop.settled()
 
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A branch of its own until the run ends."""

@@ -47,7 +47,8 @@ class UndisturbedStage(Stage):
         begin, end, joules, trained = self._begin(client, model, recipe, round, flops, extras)
         if end > begin:
             await self.loop.at(end)
-        self._end(client, begin, end, round, flops, joules)
+        self.ledger.train(client, begin, end, round, flops, joules)
+        self.note(client, begin, end)
         return trained
 
     async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
@@ -55,13 +56,14 @@ class UndisturbedStage(Stage):
         home = self.server if server is None else server
         if self.machines.is_busy(client):
             return await super().visit(client, model, recipe, home)
-        self._book(home, client, model.nbytes)
         flops, round = self.learner.problem.flops(client, recipe), self.round
+        self._book(home, client, model.nbytes, round)
         begin, end, joules, trained = self._begin(client, model, recipe, round, flops, NOTHING)
         if end > begin:
             await self.loop.at(end)
-        self._end(client, begin, end, round, flops, joules)
-        self._book(client, home, trained.nbytes)
+        self.ledger.train(client, begin, end, round, flops, joules)
+        self.note(client, begin, end)
+        self._book(client, home, trained.nbytes, self.round)
         return trained
 
     def _begin(
@@ -73,26 +75,21 @@ class UndisturbedStage(Stage):
             model = self.learner.visit("train", client, visit, model, recipe, round, extras)
         return self.loop.now, end, joules, model
 
-    def _end(self, client: int, begin: float, end: float, round: int, flops: float, joules: float) -> None:
-        self.ledger.train(client, begin, end, round, flops, joules)
-        if (branch := BRANCH.get()) is not None:
-            branch.note(client, begin, end)
-
     async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
         """Book a model that arrives as it is sent."""
-        self._book(source, target, model.nbytes)
+        self._book(source, target, model.nbytes, self.round)
         return model
 
     async def send_all(
         self, models: Sequence[Model], source: int, target: int, *, waits: bool = True
     ) -> Sequence[Model]:
         """Book several models that arrive as they are sent."""
-        self._book(source, target, sum([model.nbytes for model in models]))
+        self._book(source, target, sum([model.nbytes for model in models]), self.round)
         return models
 
-    def _book(self, source: int, target: int, size: float) -> None:
+    def _book(self, source: int, target: int, size: float, round: int) -> None:
         now, branch = self.loop.now, BRANCH.get()
-        self.ledger.transfer(source, target, now, now, self.round, size, 0.0)
+        self.ledger.transfer(source, target, now, now, round, size, 0.0)
         if branch is None:
             return
         if branch.log is None:
