@@ -153,7 +153,8 @@ def fit_seeds(split: str, count: int) -> tuple[int, ...]:
 
     def fits(seed: int) -> bool:
         run = make_run(make_settings(BASE, [*COMMON, *SPLITS[split], f"seed={seed}"]), keep_spans=False)
-        return bool(np.sum(run.problem.label_counts()["labels"], axis=0).min() > 0)
+        labels = run.problem.label_counts()["labels"] or []
+        return bool(np.sum(labels, axis=0).min() > 0)
 
     return tuple(islice(filter(fits, upwards()), count))
 
