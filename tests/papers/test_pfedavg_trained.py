@@ -36,6 +36,7 @@ REQUEST = Request(scale="small", seeds=2, quiet=True, data="digits")
 def shrunk(monkeypatch):
     """Three rounds of digits, two capacities."""
     monkeypatch.setattr(pfedavg_scenes, "SMALL", {"digits": DIGITS})
+    monkeypatch.setattr(pfedavg_scenes, "LONGER", 1)
     monkeypatch.setattr(pfedavg_capacities, "CAPACITIES", (1, 100))
 
 
@@ -47,7 +48,7 @@ def shrunk(monkeypatch):
     [
         (pfedavg_trained, "fig4"),
         (pfedavg_methods, "fig5"),
-        (pfedavg_methods, "fig6"),
+        pytest.param(pfedavg_methods, "fig6", marks=pytest.mark.slow),  # looked at below
         pytest.param(pfedavg_capacities, "fig7", marks=pytest.mark.slow),
         pytest.param(pfedavg_trained, "fig8", marks=pytest.mark.slow),
     ],
@@ -77,6 +78,7 @@ def test_all_runs_of_a_figure_train_together_and_only_once(shrunk, tmp_path):
 def test_times_to_a_target_are_told_at_tuned_rates_both_ways_and_evenly_spaced(shrunk, tmp_path):
     found = pfedavg_methods.fig6(replace(REQUEST, out=tmp_path, seeds=1))
     rows = {row.name: row for row in found.rows}
+    assert found.figure() is not None
     for method in METHODS:
         assert f"chosen with seeds {TUNING[0]}, {TUNING[1]}" in rows[f"digits: {method}, tuned rate"].note
         assert all(f"digits, steady links: {method}, to 15 %, {way}" in rows for way in WAYS)
@@ -258,6 +260,18 @@ def test_who_is_scored_more_often_has_no_more_chances_than_others():
     rows = {row.name: row.ours for row in time_rows("here", clocked, 0.8)}
     assert rows["here: p-fedavg, to 80 %, first"] == "4"  # the fourth round, not the second
     assert rows["here: between scores"] == 4.0
+
+
+def test_who_is_there_before_scores_can_be_averaged_is_not_judged():
+    quick = np.linspace(0.7, 0.9, 40)
+    clocked = {
+        name: [(made_up(name, k, quick), seconds * np.arange(1, 41)) for k in range(3)]
+        for name, seconds in (("p-fedavg", 1.0), ("fedavg", 2.0))
+    }
+    rows = {row.name: row for row in time_rows("here", clocked, 0.6)}
+    assert rows["here: time of p-fedavg / fedavg, smoothed"].ok is None
+    assert "too long" in rows["here: time of p-fedavg / fedavg, smoothed"].note
+    assert "too long" not in rows["here: time of p-fedavg / fedavg, first"].note
 
 
 def capacities(edge, node):

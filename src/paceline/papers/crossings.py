@@ -19,6 +19,11 @@ OVER = 5
 """Measurements in a row that are averaged."""
 
 
+EARLY = (
+    f"not judged: some were there before {OVER} scores could be averaged, so that their smoothed times are too long"
+)
+
+
 class Crossing(NamedTuple):
     """Where a level was reached; between measurements by a straight line where the curve was smoothed."""
 
@@ -89,6 +94,8 @@ class Arrivals:
     crossings: dict[int, Crossing]
     """By seed, of those that arrived."""
     tried: int
+    early: int = 0
+    """How many were there before the mean of several measurements could be taken: their times are too long."""
 
     @property
     def complete(self) -> bool:
@@ -120,7 +127,10 @@ WAYS: dict[str, Callable[[Finished, float], Crossing | None]] = {
 
 def arrived(runs: Sequence[Finished], target: float, way: str = "smoothed") -> Arrivals:
     """Where these runs reached a target, in one of the ways."""
-    return arrivals(runs, lambda one: WAYS[way](one, target))
+    found = arrivals(runs, lambda one: WAYS[way](one, target))
+    first = [one.accuracy[:OVER] for one in runs if len(one.accuracy) >= OVER]
+    early = sum(bool(np.mean(those) >= target) for those in first) if way == "smoothed" else 0
+    return replace(found, early=early)
 
 
 def arrivals(runs: Sequence[Finished], way: Callable[[Finished], Crossing | None] = stopped_at) -> Arrivals:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from paceline.papers.claims import above, ratio
-from paceline.papers.crossings import WAYS, arrived
+from paceline.papers.crossings import EARLY, WAYS, Arrivals, arrived
 from paceline.papers.pfedavg.racing import evenly, on_clocks, race
 from paceline.papers.pfedavg.scenes import MEASURES, RACE_NOTE, TIME_NOTE, network, scenes
 from paceline.papers.pfedavg.trained import ORDER, topologies
@@ -43,19 +44,22 @@ def fig7(request: Request, laboratory: Laboratory) -> Reproduction:
             for kind, mbps in product(KINDS, CAPACITIES)
         }
         for (what, measure), way in product(MEASURES.items(), WAYS):
-            times = {key: _seconds(those, measure, target, way) for key, those in clocked.items()}
+            there = {key: _arrivals(those, measure, target, way) for key, those in clocked.items()}
+            times = {key: {name: one.seconds for name, one in those.items()} for key, those in there.items()}
             where = f"{scene.name}, {what}, {100 * target:g} %, {way}"
-            rows += capacity_rows(where, times)
+            early = any(one.early for those in there.values() for one in those.values())
+            found_rows = capacity_rows(where, times)
+            rows += [replace(row, ok=None, note=EARLY) for row in found_rows] if early else found_rows
             if way == "smoothed":
                 panels[where] = times
     return Reproduction(rows=rows, note=f"{CAPACITY_NOTE}{RACE_NOTE}", figure=lambda: _draw_capacities(panels))
 
 
-def _seconds(
+def _arrivals(
     clocked: Mapping[str, Sequence[tuple[Finished, Column]]], measure: str, target: float, way: str
-) -> dict[str, dict[int, float]]:
-    """Seconds to the target of each topology's seeds that arrived, all scored at like intervals."""
-    return {name: arrived(runs, target, way).seconds for name, runs in evenly(clocked, measure)[0].items()}
+) -> dict[str, Arrivals]:
+    """Where each topology's seeds reached the target, all scored at like intervals."""
+    return {name: arrived(runs, target, way) for name, runs in evenly(clocked, measure)[0].items()}
 
 
 def capacity_rows(where: str, times: Times) -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from paceline.papers.claims import (
@@ -20,7 +21,7 @@ from paceline.papers.claims import (
     shown,
     whole,
 )
-from paceline.papers.crossings import WAYS, arrived
+from paceline.papers.crossings import EARLY, WAYS, arrived
 from paceline.papers.grid import Found, Grid, Scene, Variant
 from paceline.papers.pfedavg.iterations import recordings
 from paceline.papers.pfedavg.racing import evenly, on_clocks, race
@@ -114,11 +115,10 @@ def time_rows(where: str, clocked: Mapping[str, Sequence[tuple[Finished, Column]
             name = f"{where}: {method}, to {100 * target:g} %, {way}"
             rows.append(Row(name, None, shown(one.seconds, "not reached"), "s", None, some))
         mine = found["p-fedavg"]
-        rows += [
-            ratio_row(f"{where}: time of p-fedavg / {method}, {way}", mine.seconds, one.seconds, one.tried)
-            for method, one in found.items()
-            if method != "p-fedavg"
-        ]
+        for method, one in found.items():
+            if method != "p-fedavg":
+                row = ratio_row(f"{where}: time of p-fedavg / {method}, {way}", mine.seconds, one.seconds, one.tried)
+                rows.append(replace(row, ok=None, note=EARLY) if mine.early or one.early else row)
     return rows
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.papers.claims import below, ratio, shown
-from paceline.papers.crossings import OVER, WAYS, Arrivals, arrived, thinned
+from paceline.papers.crossings import EARLY, OVER, WAYS, Arrivals, arrived, thinned
 from paceline.papers.grid import Scene
 from paceline.papers.psfl.contestants import INTERVAL, PARTICIPANTS, round_seconds, rounds_between
 from paceline.papers.result import Row
@@ -126,6 +126,8 @@ def _ratio_row(where: str, scene: Scene, target: float, found: Mapping[str, Arri
     over = ratio(mine.seconds, other.seconds)
     if not (mine.complete and other.complete):
         return Row(name, paper, str(over), "", None, "of seeds in which both arrived")
+    if mine.early or other.early:
+        return Row(name, paper, str(over), "", None, EARLY)
     return Row(name, paper, str(over), "", agrees(over) if printed else below(over, 1.0))
 
 
