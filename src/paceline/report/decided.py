@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from paceline.report.runs import Group, Run
 from paceline.report.text import number
 
+_UNITS = {"rate": "Mbit/s", "seconds": "s a transfer"}
 _RULES = {"skip": "who is away is left out", "wait": "who is away is waited for"}
 
 
@@ -102,11 +102,17 @@ def _way(links: str) -> str:
     """The setting ``fleet.links`` in words, where it is a simple one."""
     if links == "free":
         return "free: transfers take no time"
-    simple = re.fullmatch(r"(rate|seconds):([\d.]+),([\d.]+)", links)
-    if simple is None:
+    kind, _, rates = links.partition(":")
+    unit = _UNITS.get(kind)
+    up, _, down = rates.partition(",")
+    if unit is None or not _is_plain(up) or not _is_plain(down):
         return links or "unknown"
-    unit = "Mbit/s" if simple[1] == "rate" else "s a transfer"
-    return f"{simple[2]} {unit} up, {simple[3]} {unit} down"
+    return f"{up} {unit} up, {down} {unit} down"
+
+
+def _is_plain(word: str) -> bool:
+    """Whether it is a number such as 2.5, and no law that numbers are drawn from."""
+    return bool(word) and not set(word) - set("0123456789.")
 
 
 def absence(run: Run) -> str:
