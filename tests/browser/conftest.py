@@ -3,7 +3,7 @@
 import pytest
 
 import paceline
-from tests.ui.browsing import Watched
+from tests.ui.browsing import SETTLED, Watched
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +36,7 @@ def opened(browser):
         watched.append(one)
         page = one.go(f"/{path.name}")
         page.evaluate("paceline.ready")
+        page.evaluate(SETTLED)  # what is ready is drawn in the frame that follows
         return page
 
     yield open_page

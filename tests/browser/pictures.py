@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.ui.browsing import a_browser
+from tests.ui.browsing import SETTLED, a_browser
 
 WIDTH, MARGIN = 1240, 12
 
@@ -16,7 +16,7 @@ def take(page_file: Path, out: Path) -> None:
         page.evaluate("paceline.ready")
         page.evaluate("document.querySelector('#decisions')?.parentElement.remove()")
         page.get_by_label("sort by").select_option("waiting")
-        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.evaluate(SETTLED)
         bottom = page.locator("#timeline-box").bounding_box()
         clip = {"x": 0, "y": 0, "width": WIDTH, "height": bottom["y"] + bottom["height"] + MARGIN}
         page.screenshot(path=out, full_page=True, clip=clip)

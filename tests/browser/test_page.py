@@ -8,18 +8,18 @@ from xml.etree import ElementTree
 import pytest
 
 from paceline.report.page import write_report
-from tests.ui.browsing import Watched
+from tests.ui.browsing import SETTLED, Watched
 
 pytestmark = pytest.mark.browser
 
 LINES = "document.querySelectorAll('#curve-chart .chart svg path').length"
-PAINTED = """() => {
+PAINTED = """(least) => {
   const canvas = document.querySelector("canvas.timeline"), pen = canvas.getContext("2d");
   const pixels = pen.getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
   for (let k = 0; k < pixels.length; k += 4) seen.add((pixels[k] << 16) | (pixels[k + 1] << 8) | pixels[k + 2]);
-  return seen.size;
+  return seen.size > least;
 }"""
-SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Whether the timeline shows more than so many colours; it is drawn in a frame after the page is ready."""
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (420, "light"), (1280, "dark")])
@@ -36,7 +36,7 @@ def test_nothing_is_wrong_at_any_width_on_any_paper(browser, comparison, width, 
 def test_charts_are_not_empty_and_can_be_chosen(opened, comparison):
     page = opened(comparison)
     assert page.evaluate(LINES) > 10
-    assert page.evaluate(PAINTED) > 4
+    page.wait_for_function(PAINTED, arg=4)
     for axis in ("round", "bytes", "joules", "time"):
         page.locator(f"[data-axis={axis}]").click()
         assert page.locator(f"[data-axis={axis}]").get_attribute("aria-pressed") == "true"

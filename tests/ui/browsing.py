@@ -16,6 +16,8 @@ PATIENCE = 60_000
 """Milliseconds: a busy machine takes its time."""
 SMALLEST = 11
 """Pixels of type."""
+SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Resolved when everything that was to be drawn has been."""
 
 _TYPE = """
 [...document.querySelectorAll("*")]
