@@ -15,9 +15,9 @@ from paceline.learn.programs.program import Program
 SLICE = 8192
 """Samples (over all models) that go through the network at a time."""
 ALONE_SLICE = 128
-"""Of a network that goes alone on a CPU: images then stay in the cache (LeNet is scored 1.6 times as fast as with 8192,
-the CNN of PSFL 1.4 times as fast as with 1024), and take little room. Of others so few would have other bits beside
-more models."""
+"""Of a network that goes alone on a CPU: images then stay in the cache (LeNet is scored 1.6 times as fast as with
+8192, the CNN of PSFL 1.4 times as fast as with 1024), and take little room. Of others so few would have other bits
+beside more models."""
 
 
 @torch.no_grad()
