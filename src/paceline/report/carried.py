@@ -38,7 +38,7 @@ def script() -> str:
 
 
 @lru_cache(maxsize=1)
-def library() -> str:
+def charts() -> str:
     """The charts: Apache ECharts, only the parts that are used."""
     return _text("vendor/echarts.min.js")
 

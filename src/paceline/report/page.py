@@ -77,7 +77,7 @@ def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None =
         tag("main", "\n".join(part for part in main if part != "<section></section>")),
         tag("div", id="tip", role="status", aria_live="polite"),
         tag("script", as_json(data), type="application/json", id="page-data"),
-        tag("script", carried.library()),
+        tag("script", carried.charts()),
         tag("script", carried.script()),
     ]
     return f'<!doctype html>\n<html lang="en"><head>{_head(title)}</head>\n<body>{chr(10).join(body)}</body></html>\n'
