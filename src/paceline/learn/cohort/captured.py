@@ -96,12 +96,11 @@ class CaptureCache:
             captured = self.steps[form] = capture(program, state, drawn, size)
         _load(captured.state, state, clients)
         captured.reset(drawn.key_C)
-        lr_CS = drawn.lr_C[:, None] * (torch.arange(steps, device=drawn.x.device) < drawn.left_C[:, None])
-        total_C = torch.zeros_like(lr_CS[:, 0])
+        total_C = torch.zeros_like(drawn.lr_CS[:, 0])
         for step in range(steps):
             captured.rows_CB[:clients] = drawn.rows_CSB[:, step]
             captured.weight_CB[:clients] = drawn.weight_CSB[:, step]
-            captured.lr_C[:clients] = lr_CS[:, step]
+            captured.lr_C[:clients] = drawn.lr_CS[:, step]
             captured.graph.replay()
             total_C += captured.loss_C[:clients]
         torch._foreach_copy_(state.params, [p[:clients] for p in captured.state.params])

@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ WORTH = 3
 """A form is scripted when it comes up this often: that costs about ten plain runs."""
 MOST = 256
 """Scripts of one architecture that are kept; a process that tries many recipes makes more than it needs again."""
-UNROLLED = (8, 4, 2, 1)
+UNROLLED = (8, 4, 3, 2, 1)
 """Steps that are scripted together."""
 
 Steps = Callable[..., Tensor]
@@ -49,10 +50,9 @@ class ScriptCache:
         that few sizes occur; until then they train at rate 0.
         """
         clients = len(drawn.steps_C)
-        total_C = torch.zeros_like(drawn.lr_C)
+        total_C = torch.zeros_like(drawn.lr_CS[:, 0])
         for first, count, size in pieces(drawn.steps_C):
             part = state if size == clients else state.first(size)
-            still_CS = drawn.left_C[:size, None] > torch.arange(first, first + count)
             block = slice(first, first + count)
             total_C[:size] = self._steps(program, part, drawn, count)(
                 drawn.x,
@@ -60,8 +60,8 @@ class ScriptCache:
                 drawn.rows_CSB[:size, block],
                 drawn.weight_CSB[:size, block],
                 drawn.key_C[:size],
-                torch.tensor(first),
-                drawn.lr_C[:size, None] * still_CS,
+                number(first),
+                drawn.lr_CS[:size, block],
                 total_C[:size],
                 *flat(part),
             )
@@ -103,6 +103,12 @@ def pieces(steps_C: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         first += count
 
 
+@cache
+def number(step: int) -> Tensor:
+    """A step's number as a script takes it."""
+    return torch.tensor(step)
+
+
 def flat(state: CohortState) -> list[Tensor]:
     """All tensors of a state in one list."""
     return [t for part in state.parts() if part is not None for t in part]
@@ -113,8 +119,7 @@ def plain_steps(program: Program, like: CohortState, drawn: DrawnSteps, count: i
 
     Losses are added to those of the steps before, one by one: how steps were cut into pieces depends on the company.
     """
-    present = [part is not None for part in like.parts()]
-    width = len(like.params)
+    lengths = [None if part is None else len(part) for part in like.parts()]
     light = drawn.on(drawn.x[:0], drawn.y[:0]).part(slice(0, 1))  # a cached closure must not keep a wave's data
 
     def steps(
@@ -122,7 +127,7 @@ def plain_steps(program: Program, like: CohortState, drawn: DrawnSteps, count: i
         total_C: Tensor, *tensors: Tensor,
     ) -> Tensor:  # fmt: skip
         rest = iter(tensors)
-        state = CohortState.of([[next(rest) for _ in range(width)] if there else None for there in present])
+        state = CohortState.of([None if n is None else [next(rest) for _ in range(n)] for n in lengths])
         for k in range(count):
             batch = make_batch(light.on(x, y), rows_CSB[:, k], weight_CSB[:, k], key_C, first + k)
             total_C = total_C + sgd_step(program, state, batch, light.recipe, lr_CS[:, k])

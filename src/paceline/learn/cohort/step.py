@@ -23,6 +23,7 @@ class CohortState:
 
     params: list[Tensor]
     grads: list[Tensor]
+    """Empty where a step ``is_plain``: the layers step without storing a gradient."""
     velocity: list[Tensor] | None
     anchor: list[Tensor] | None
     correction: list[Tensor] | None
@@ -55,7 +56,8 @@ class DrawnSteps:
     steps_C: list[int]
     left_C: Tensor
     """``steps_C`` on the device; made once for a wave, since every small transfer makes the host wait."""
-    lr_C: Tensor
+    lr_CS: Tensor
+    """0 where a client has no step any more."""
     x: Tensor
     y: Tensor
     drops: bool
@@ -71,7 +73,7 @@ class DrawnSteps:
             weight_CSB=self.weight_CSB[clients, : steps_C[0]],
             steps_C=steps_C,
             left_C=self.left_C[clients],
-            lr_C=self.lr_C[clients],
+            lr_CS=self.lr_CS[clients, : steps_C[0]],
         )
 
     def on(self, x: Tensor, y: Tensor) -> DrawnSteps:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +33,7 @@ from paceline.learn.cohort.rules import Part, Rules
 from paceline.learn.cohort.scoring import ALONE_SLICE, SLICE, score_jobs
 from paceline.learn.cohort.scripted import scripts_of
 from paceline.learn.cohort.shrinking import Done, Shrinking
-from paceline.learn.cohort.step import CohortState, DrawnSteps
+from paceline.learn.cohort.step import CohortState, DrawnSteps, is_plain
 from paceline.learn.cohort.streams import Streams, streams_of
 from paceline.learn.determinism import same_bits
 from paceline.learn.draws import draw_batches, draw_parts
@@ -160,6 +161,8 @@ class CohortTrainer:
         batches = draw_batches(keys, [job.size for job in jobs], recipe, rows)
         x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
         real_CSB = torch.from_numpy(batches.real_CSB).to(self.device)
+        steps_C = np.array(batches.steps_C)
+        rate_CS = np.array([job.lr for job in jobs])[:, None] * (np.arange(steps_C[0]) < steps_C[:, None])
         weight_CSB = real_CSB.to(x.dtype)
         weight_CSB /= weight_CSB.sum(dim=2, keepdim=True).clamp_(min=1.0)
         return DrawnSteps(
@@ -168,8 +171,8 @@ class CohortTrainer:
             rows_CSB=torch.from_numpy(rows_of(jobs, batches)).to(self.device),
             weight_CSB=weight_CSB,
             steps_C=batches.steps_C,
-            left_C=torch.tensor(batches.steps_C, device=self.device),
-            lr_C=torch.tensor([job.lr for job in jobs], dtype=x.dtype, device=self.device),
+            left_C=torch.from_numpy(steps_C).to(self.device),
+            lr_CS=torch.from_numpy(rate_CS).to(self.device, x.dtype),
             x=x,
             y=y,
             drops=program.drops,
@@ -187,14 +190,17 @@ class CohortTrainer:
             starts = [start * mask for start, mask in zip(starts, masks, strict=True)]
         params = program.pack(starts)
         anchors = [start if job.anchor is None else job.anchor for start, job in zip(starts, jobs, strict=True)]
-        return CohortState(
+        state = CohortState(
             params=params,
-            grads=[empty_blocks(p) for p in params],
+            grads=[],
             velocity=[torch.zeros_like(p) for p in params] if recipe.momentum else None,
             anchor=packed([*anchors]) if recipe.prox else None,
             correction=packed([job.correction for job in jobs]),
             mask=packed([*masks]),
         )
+        if not is_plain(program, state, recipe):
+            state.grads = [empty_blocks(p) for p in params]
+        return state
 
     def _data(self, x: Tensor, y: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Samples on the device, moved once."""
