@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TypeVar
@@ -35,6 +34,7 @@ from paceline.learn.cohort.scripted import scripts_of
 from paceline.learn.cohort.shrinking import Done, Shrinking
 from paceline.learn.cohort.step import CohortState, DrawnSteps, is_plain
 from paceline.learn.cohort.streams import Streams, streams_of
+from paceline.learn.cohort.threads import Threads
 from paceline.learn.determinism import same_bits
 from paceline.learn.draws import draw_batches, draw_parts
 from paceline.learn.job import EvalJob, Probed, Score, Trained, TrainJob
@@ -82,7 +82,7 @@ class CohortTrainer:
         self._resident: dict[tuple[object, ...], tuple[Tensor, Tensor, Tensor, Tensor]] = {}
         self._streams: Streams | None = None
         self._captures: dict[int, CaptureCache] = defaultdict(CaptureCache)  # by stream: each has its own buffers
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads = Threads(self.threads)
         self.finished: list[int] = []
         """The visits of each cohort that is done, of the wave that is under way."""
 
@@ -303,19 +303,10 @@ class CohortTrainer:
         return self._streams.map(function, items)
 
     def _map(self, function: Callable[[T], R], items: list[T]) -> list[R]:
-        """On a CPU one item a thread, with one core each.
-
-        Torch's own threads inside an operation are not used: they meet after every operation, and on a machine with
-        one other busy process each meeting waits for the scheduler (measured: up to 100 times slower).
-        """
+        """On a CPU one item a thread."""
         if self.device.type != "cpu":
             return [function(item) for item in items]
-        torch.set_num_threads(1)
-        if len(items) == 1 or self.threads == 1:
-            return [function(item) for item in items]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads, "paceline", initializer=lambda: torch.set_num_threads(1))
-        return list(self._pool.map(function, items))
+        return self._threads.map(function, items)
 
 
 def laid_out(parts: list[Part]) -> tuple[list[int], list[slice]]:
