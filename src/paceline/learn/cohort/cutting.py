@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.learn.draws import Batches
-from paceline.learn.job import TrainJob
+from paceline.learn.job import Shards, TrainJob
 
 
 def chunks(count: int, size: int) -> list[slice]:
@@ -22,8 +24,12 @@ def even(count: int, most: int, multiple: int) -> int:
 
 def rows_of(jobs: list[TrainJob], batches: Batches) -> NDArray[np.int64]:
     """Positions in each client's own list to rows of the data set."""
-    owned = np.zeros((len(jobs), max(job.size for job in jobs)), np.int64)
+    places: dict[Shards, list[int]] = defaultdict(list)  # of several seeds, when those share the data
     for k, job in enumerate(jobs):
-        owned[k, : job.size] = job.shards.rows(job.client)
-    index = batches.index_CSB.reshape(len(jobs), -1)
-    return np.take_along_axis(owned, index, axis=1).reshape(batches.index_CSB.shape)
+        places[job.shards].append(k)
+    rows_CSB = np.empty_like(batches.index_CSB)
+    for shards, some in places.items():
+        first_C = shards.offsets[[jobs[k].client for k in some]]
+        which = slice(None) if len(some) == len(jobs) else some
+        rows_CSB[which] = shards.indices[first_C[:, None, None] + batches.index_CSB[which]]
+    return rows_CSB
