@@ -69,7 +69,7 @@ def table(workload: str, result: dict[str, Any]) -> list[str]:
 
 def _cells(peer: str, good: list[Run], plain: Run | None, participants: int) -> list[str]:
     middle = {key: statistics.median(run[key] or 0.0 for run in good) for key in ("wall", "largest", "tree")}
-    rounds = statistics.median(run["told"]["marks"][-1] for run in good)
+    rounds = statistics.median(run["told"]["marks"][-1] - run["told"]["seconds"]["imports"] for run in good)
     last = good[-1]["told"]
     fine, words = agreement(peer, good[-1], plain)
     verdict = "" if peer == "plain" else words if fine is not False else f"**no**: {words}"
