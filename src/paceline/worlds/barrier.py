@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
 from collections.abc import Callable, Sequence
 
 from paceline.ledger import NO_SITE
@@ -15,45 +15,61 @@ Activity = tuple[int, float, float]
 class Branch:
     """Where a branch of a run has been: all of it where a barrier will ask, else only the last site."""
 
-    __slots__ = ("last", "log")
+    __slots__ = ("begin", "last", "log", "met")
 
-    def __init__(self, log: list[Activity] | None) -> None:
-        self.log = log
+    def __init__(self, begin: float | None = None) -> None:
+        """Take the time at which the barrier began that will ask, if there is one."""
         self.last = NO_SITE
+        self.begin = math.inf if begin is None else begin
+        self.met: list[int] = []
+        """Who was busy at the very beginning, for no time: that leaves no gap, but they take part."""
+        self.log: list[Activity] | None = None if begin is None else []
+        """What came after that; None where nobody will ask."""
 
     def note(self, site: int, start: float, end: float) -> None:
         """A site was busy in this branch."""
+        self.last = site
         if self.log is None:
-            self.last = site
-        else:
+            return
+        if end > self.begin:
             self.log.append((site, start, end))
+        else:
+            self.met.append(site)
+
+    def note_message(self, source: int, target: int, now: float) -> None:
+        """Two sites were busy for no time."""
+        self.last = target
+        if self.log is None:
+            return
+        if now > self.begin:
+            self.log += ((source, now, now), (target, now, now))
+        else:
+            self.met += (source, target)
 
     def say_where(self, problem: BaseException) -> None:
         """Tell an exception which site the branch was last busy at; the innermost branch speaks first."""
-        site = self.log[-1][0] if self.log else self.last
-        if site != NO_SITE and not hasattr(problem, "__notes__"):
-            problem.add_note(f"in a branch last at {f'client {site}' if site >= 0 else f'server {site}'}")
+        if self.last != NO_SITE and not hasattr(problem, "__notes__"):
+            name = f"client {self.last}" if self.last >= 0 else f"server {self.last}"
+            problem.add_note(f"in a branch last at {name}")
 
 
 def book_waits(
-    diary: Diary,
-    logs: Sequence[Sequence[Activity]],
-    begin: float,
-    end: float,
-    round: int,
-    failing: Callable[[int], float],
+    diary: Diary, branches: Sequence[Branch], begin: float, end: float, round: int, failing: Callable[[int], float]
 ) -> list[int]:
     """Book every gap of every site that took part between ``begin`` and ``end``; return those sites.
 
     A gap before a site's activity is blamed on whoever was busy before it in its branch (the rider in front), or
     on the server. The gap after its last one is blamed on the client that finished last of all.
     """
-    last = _last_to_finish(logs)
-    busy: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
-    for log in logs:
-        before = -1
-        for site, start, stop in log:
-            busy[site].append((start, stop, before))
+    last = _last_to_finish(branches)
+    busy: dict[int, list[tuple[float, float, int]]] = {}
+    for branch in branches:
+        for site in branch.met:
+            if site not in busy:
+                busy[site] = []
+        before = next((site for site in reversed(branch.met) if site >= 0), -1)
+        for site, start, stop in branch.log or ():
+            busy.setdefault(site, []).append((start, stop, before))
             if site >= 0:
                 before = site
     for site, spans in busy.items():
@@ -68,6 +84,10 @@ def book_waits(
     return list(busy)
 
 
-def _last_to_finish(logs: Sequence[Sequence[Activity]]) -> int:
-    finishes = [(end, k, site) for k, log in enumerate(logs) for site, _, end in log if site >= 0]
-    return max(finishes)[2] if finishes else -1
+def _last_to_finish(branches: Sequence[Branch]) -> int:
+    """The client that was busy last; of several the one of the last branch."""
+    late = [(end, k, site) for k, branch in enumerate(branches) for site, _, end in branch.log or () if site >= 0]
+    if late:
+        return max(late)[2]
+    met = [(k, site) for k, branch in enumerate(branches) for site in branch.met if site >= 0]
+    return max(met)[1] if met else -1

@@ -18,7 +18,7 @@ from paceline.learn.recipe import LocalSGD
 from paceline.ledger import NO_SITE, Ledger
 from paceline.ledger.events import Chronicle, Event
 from paceline.seeds import Address, stream
-from paceline.worlds.barrier import Activity, Branch, book_waits
+from paceline.worlds.barrier import Branch, book_waits
 from paceline.worlds.diary import Diary
 from paceline.worlds.learner import Learner
 from paceline.worlds.lessons import Lessons
@@ -213,19 +213,19 @@ class Stage:
     async def gather(self, branches: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """A barrier: all branches, and a record of who waited for whom."""
         begin, round, outer = self.now(), self.round, BRANCH.get()
-        logs: list[list[Activity]] = []
+        courses: list[Branch] = []
         tasks: list[asyncio.Task[T]] = []
         for branch in branches:
-            logs.append([])
-            tasks.append(self._start(branch, Branch(logs[-1])))
+            courses.append(Branch(begin))
+            tasks.append(self._start(branch, courses[-1]))
         question = self._diary.ask(begin)
         try:
             results = list(await asyncio.gather(*tasks))
-            sites = book_waits(self._diary, logs, begin, self.now(), round, self.machines.failing)
+            sites = book_waits(self._diary, courses, begin, self.now(), round, self.machines.failing)
         except BaseException as problem:
-            for task, log in zip(tasks, logs, strict=True):
+            for task, course in zip(tasks, courses, strict=True):
                 if task.done() and not task.cancelled() and task.exception() is problem:
-                    Branch(log).say_where(problem)
+                    course.say_where(problem)
                 task.cancel()
             raise
         finally:
@@ -242,7 +242,7 @@ class Stage:
 
     def spawn(self, branch: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A branch of its own until the run ends."""
-        place = Branch(None)  # it may run for long: only its last place is kept
+        place = Branch()  # it may run for long: only its last place is kept
         task = self._start(branch, place)
         task.add_done_callback(partial(self._ended, place))
         return task

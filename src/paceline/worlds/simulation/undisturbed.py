@@ -90,9 +90,5 @@ class UndisturbedStage(Stage):
     def _book(self, source: int, target: int, size: float, round: int) -> None:
         now, branch = self.loop.now, BRANCH.get()
         self.ledger.transfer(source, target, now, now, round, size, 0.0)
-        if branch is None:
-            return
-        if branch.log is None:
-            branch.last = target
-        else:
-            branch.log += ((source, now, now), (target, now, now))
+        if branch is not None:
+            branch.note_message(source, target, now)
