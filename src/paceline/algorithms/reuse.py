@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from paceline.algorithms.base import Model, World
-from paceline.algorithms.sparse import Peer, Swarm
+from paceline.algorithms.sparse import Heard, Peer, Swarm
 
 Rule = Literal["fastest", "lowest"]
 
@@ -56,7 +56,7 @@ class Turn:
             return sorted(before, key=lambda j: self.order[j])[: self.cap]
         return before
 
-    async def hear(self, world: World, swarm: Swarm, client: int) -> list[Peer]:
+    async def hear(self, world: World, swarm: Swarm, client: int) -> list[Heard]:
         """DA-5: of some of those before what they have trained in this round, of the rest what they had.
 
         Models of the round's start come while it waits, a fresh one as soon as there is one.
@@ -72,21 +72,21 @@ class Turn:
         heard = old | fresh
         return [heard[j] for j in near if j in heard]
 
-    async def hear_first(self, world: World, swarm: Swarm, client: int, before: Sequence[int]) -> dict[int, Peer]:
+    async def hear_first(self, world: World, swarm: Swarm, client: int, before: Sequence[int]) -> dict[int, Heard]:
         """DA-3, DA-4: wait for the first so many of these to finish; the rest counts as not waited for.
 
         Who goes away in mid-round has nothing fresh, and takes nobody's place.
         """
         waiting = {self.ends[j] for j in before}
         fresh: list[int] = []
-        heard: dict[int, Peer] = {}
+        heard: dict[int, Heard] = {}
         while waiting and len(fresh) < self.cap:
             event = asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             done, waiting = await world.wait(client, event, lambda found: self.in_order(found[0])[0].client)
             trained = [end for end in self.in_order(done) if end.took_part]
             for end in trained[: self.cap - len(fresh)]:  # several, if they finished while one was fetched
                 fresh.append(end.client)
-                heard |= await swarm.hear(world, {end.client: end.peer}, client)
+                heard |= await swarm.hear(world, {end.client: await swarm.known(world, end.peer)}, client)
         return heard | await swarm.hear(world, {j: swarm.peers[j] for j in before if j not in fresh}, client)
 
     def in_order(self, done: Iterable[asyncio.Future[End]]) -> list[End]:

@@ -6,6 +6,7 @@ depend on it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -13,7 +14,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from paceline.algorithms.base import Model, Reading, World, apply, packed, those, unless_dropped
+from paceline.algorithms.base import Model, Reading, World, apply, packed
 from paceline.learn.codecs import Codec, Dense, Masked, mask_codec
 from paceline.learn.graph import Ghost
 from paceline.learn.space import Slot
@@ -42,6 +43,19 @@ class Peer:
     """Whether its mask is another one than its support."""
     reading: Reading[tuple[int, ...]] | None = None
     """Where ``counts`` are not known yet: how many they are is learned, and asked for when it matters."""
+    ghosts: list[Model] | None = None
+    """In a dry run: what it sends to all who do not know its mask."""
+
+
+Known = tuple[int, Model]
+"""A mask that somebody has of another one: which of its supports that is, and the mask."""
+
+
+class Heard(NamedTuple):
+    """What a client has of a neighbour's model."""
+
+    weights: Model
+    support: Model
 
 
 class Wires(NamedTuple):
@@ -72,10 +86,8 @@ class Swarm:
         self.slots: tuple[Slot, ...] = maskable(self.space, layer_words(dense))
         self.start = start
         self._accounting = accounting
-        self._known: dict[tuple[int, int], tuple[int, Model]] = {}
-        """By source and target: which support of the source the target has, and that support."""
-        self._ghosts: dict[int, tuple[Peer, list[Model]]] = {}
-        """By source, in a dry run: what it was last, and what it sends to all who do not know its mask."""
+        self._known: list[dict[int, Known]] = [{} for _ in world.clients]
+        """Of every client, by who sent it: the masks that it has."""
         self._flops: dict[tuple[int, ...], float] = {}
         self._maskable = sum(slot.stop - slot.start for slot in self.slots)
         self._always = self.space.size - self._maskable
@@ -136,14 +148,16 @@ class Swarm:
             return [sent]
         return [packed(support, wires.mask, charge=wires.mask_charge), sent]
 
-    def _parcel_of(self, source: int, peer: Peer, known: Model | None) -> list[Model]:
-        """What a peer sends. Ghosts weigh the same for everybody, so one parcel does for all who know no mask."""
-        if known is not None or not isinstance(peer.weights, Ghost):
-            return self.parcel(peer.weights, peer.support, peer.counts, known)
-        last = self._ghosts.get(source)
-        if last is None or last[0] is not peer:
-            last = self._ghosts[source] = peer, self.parcel(peer.weights, peer.support, peer.counts, None)
-        return last[1]
+    def _parcel_of(self, peer: Peer, last: Known | None) -> list[Model]:
+        """What a peer sends to one who has had a mask of it. Ghosts weigh the same for all who need a mask."""
+        if last is not None and last[0] == peer.version:
+            return self.parcel(peer.weights, peer.support, peer.counts, last[1])
+        if peer.ghosts is not None:
+            return peer.ghosts
+        sent = self.parcel(peer.weights, peer.support, peer.counts, None)
+        if isinstance(peer.weights, Ghost):
+            peer.ghosts = sent
+        return sent
 
     # -- averaging ---------------------------------------------------------------------------------------------------
 
@@ -153,32 +167,32 @@ class Swarm:
             return peer
         return replace(peer, counts=await world.observe(peer.reading), reading=None)
 
-    async def fetch(self, world: World, peer: Peer, source: int, target: int) -> Peer:
-        """A neighbour's model, and its mask unless it is known."""
-        if peer.reading is not None:
-            peer = await self.known(world, peer)
-        version, support = self._known.get((source, target), (-1, None))
-        known = support if version == peer.version else None
-        sent = self._parcel_of(source, peer, known)
-        # Whatever else it waits for meanwhile: standing in line for a link is waiting for its owner.
-        *masks, weights = await world.wait(target, world.send_all(sent, source, target, waits=False), source)
-        known = masks[0] if masks else known
-        if known is None:  # it is dense: the first mask is everybody's, all ones, and never moves
-            known = peer.support
-        self._known[source, target] = peer.version, known
-        return Peer(weights, peer.mask, known, peer.counts, peer.version, peer.moved)
+    async def hear(self, world: World, others: Mapping[int, Peer], client: int) -> dict[int, Heard]:
+        """Fetch models from several peers of known sizes, and their masks unless they are known.
 
-    async def hear(self, world: World, others: Mapping[int, Peer], client: int) -> dict[int, Peer]:
-        """Fetch from several: the nearest number after one's own comes first, as in ``gossip``.
-
-        With one order for all, everybody would stand in line for the same few. Who is away is not in the answer.
+        The nearest number after one's own comes first, as in ``gossip``: with one order for all, everybody would
+        stand in line for the same few. Who is away is not in the answer.
         """
-        order = sorted(others, key=lambda source: (source - client) % len(self.peers))
-        moves = (self.fetch(world, others[source], source, client) for source in order)
-        return those(order, await world.transfers(unless_dropped(move) for move in moves))
+        known, order = self._known[client], sorted(others)
+        after = bisect_left(order, client)
+        parcels = {k: self._parcel_of(others[k], known.get(k)) for k in order[after:] + order[:after]}
+        arrived = await world.fetch(parcels, client)
+        return {source: self._heard(known, source, others[source], models) for source, models in arrived.items()}
+
+    def _heard(self, known: dict[int, Known], source: int, peer: Peer, models: Sequence[Model]) -> Heard:
+        """What came of a peer, and the mask that it is under: it came before it, or is known."""
+        last = known.get(source)
+        if len(models) > 1:
+            mask = models[0]
+        elif last is not None and last[0] == peer.version:
+            mask = last[1]
+        else:  # it is dense: the first mask is everybody's, all ones, and never moves
+            mask = peer.support
+        known[source] = peer.version, mask
+        return Heard(models[-1], mask)
 
 
-def average(own: Peer, others: Sequence[Peer]) -> Model:
+def average(own: Peer, others: Sequence[Heard]) -> Model:
     """DA-6: the mean of those who have a weight, under one's own mask; 0 where nobody has."""
     everyone = [own, *others]
     return apply(_average, own.mask, *[peer.weights for peer in everyone], *[peer.support for peer in everyone])

@@ -6,7 +6,7 @@ A world may be simulated (``worlds/simulation/machines.py``) or real machines; a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -186,6 +186,14 @@ class World(Protocol):
         self, models: Sequence[Model], source: int, target: int, *, waits: bool = True
     ) -> Sequence[Model]:
         """The same for several models in one message."""
+        ...
+
+    async def fetch(self, parcels: Mapping[int, Sequence[Model]], target: int) -> Mapping[int, Sequence[Model]]:
+        """Have several sites each send its parcel to one, which waits for them: what came, by who sent it.
+
+        In the order of the parcels, one after the other or side by side as with ``transfers``; who drops out is not
+        in the answer.
+        """
         ...
 
     async def transfers(self, moves: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

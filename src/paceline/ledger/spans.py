@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -151,6 +152,18 @@ class Ledger:
             self.busy_seconds += (end - start) * ((source >= 0) + (target >= 0))
         lane, other = lanes
         self.rows.frombytes(_packed(source, TRANSFER, lane, start, end, round, size, other, joules, target))
+        if len(self.rows) >= CHUNK * WIDTH:
+            self._flush()
+
+    def messages(self, sources: Sequence[int], target: int, when: float, round: int, sizes: Sequence[float]) -> None:
+        """Book transfers from several sites to one that take neither time nor energy."""
+        total = self.bytes
+        for size in sizes:  # one by one, as ``transfer`` adds them: another order might round otherwise
+            total += size
+        self.bytes = total
+        bookings = array("d", (0, TRANSFER, 0, when, when, round, 0, 0, 0, target)) * len(sources)
+        bookings[0::WIDTH], bookings[6::WIDTH] = array("d", sources), array("d", sizes)
+        self.rows += bookings
         if len(self.rows) >= CHUNK * WIDTH:
             self._flush()
 

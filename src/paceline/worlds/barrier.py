@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from paceline.ledger import NO_SITE
 from paceline.worlds.diary import Diary
@@ -45,6 +45,16 @@ class Branch:
             self.log += ((source, now, now), (target, now, now))
         else:
             self.met += (source, target)
+
+    def note_messages(self, sources: Iterable[int], target: int, now: float) -> None:
+        """One site was busy with several others, one after the other, for no time."""
+        if self.log is not None and now == self.begin:
+            self.last = target
+            first, *others = sources
+            self.met += (first, target, *others, target)  # each is there, and the target is the last
+            return
+        for source in sources:
+            self.note_message(source, target, now)
 
     def say_where(self, problem: BaseException) -> None:
         """Tell an exception which site the branch was last busy at; the innermost branch speaks first."""

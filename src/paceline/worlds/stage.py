@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
+from paceline.algorithms.base import those, unless_dropped
 from paceline.errors import Deserted, Dropped
 from paceline.learn.graph import Model
 from paceline.learn.job import Score
@@ -155,6 +156,15 @@ class Stage:
         """Also where it had to wait: what is booked there is not a barrier's wait, and being away is none."""
         self.note(source, begin, self.loop.now)
         self.note(target, begin, self.loop.now)
+
+    async def fetch(self, parcels: Mapping[int, Sequence[Model]], target: int) -> Mapping[int, Sequence[Model]]:
+        """A message from each of several sites to one."""
+        moves = (self._ask_for(sent, source, target) for source, sent in parcels.items())
+        return those(parcels, await self.transfers(unless_dropped(move) for move in moves))
+
+    def _ask_for(self, models: Sequence[Model], source: int, target: int) -> Coroutine[Any, Any, Sequence[Model]]:
+        """Whatever else it waits for meanwhile: standing in line for a link is waiting for its owner."""
+        return self.wait(target, self.send_all(models, source, target, waits=False), source)
 
     async def transfers(self, moves: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Side by side where links are shared, else one after the other."""

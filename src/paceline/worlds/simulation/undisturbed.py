@@ -7,7 +7,7 @@ is at work holds as little memory as it can, for with thousands at work the proc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from paceline.learn.graph import Model
@@ -86,6 +86,17 @@ class UndisturbedStage(Stage):
         """Book several models that arrive as they are sent."""
         self._book(source, target, sum([model.nbytes for model in models]), self.round)
         return models
+
+    async def fetch(self, parcels: Mapping[int, Sequence[Model]], target: int) -> Mapping[int, Sequence[Model]]:
+        """Book what all of them send as one act: it arrives as it is asked for, and nobody waits."""
+        if not parcels:
+            return parcels
+        now, branch = self.loop.now, BRANCH.get()
+        sizes = [sum([model.nbytes for model in sent]) for sent in parcels.values()]
+        self.ledger.messages([*parcels], target, now, self.round, sizes)
+        if branch is not None:
+            branch.note_messages(parcels, target, now)
+        return parcels
 
     def _book(self, source: int, target: int, size: float, round: int) -> None:
         now, branch = self.loop.now, BRANCH.get()
