@@ -20,6 +20,7 @@ from paceline.seeds import (
     normal,
     normal_below,
     stream,
+    subsets,
     uniform,
     uniform_array,
 )
@@ -195,3 +196,22 @@ def test_the_laws_are_quantiles_of_one_uniform(key, part):
     u = uniform(key, part)
     assert NormalDist().cdf(normal(key, part)) == pytest.approx(u, abs=1e-9)
     assert math.exp(-exponential(key, part)) == pytest.approx(u, rel=1e-9)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 300), st.data())
+def test_subsets_are_what_as_many_choices_draw(seed, size, data):
+    count, times, before = (data.draw(st.integers(*ends)) for ends in ((1, size), (1, 6), (0, 1)))
+    one, many = stream(seed), stream(seed)
+    for rng in (one, many):
+        rng.integers(7, size=before)  # after an odd number of small draws, half of one is left over
+    chosen = [sorted(one.choice(size, count, replace=False).tolist()) for _ in range(times)]
+    assert subsets(many, size, count, times).tolist() == chosen
+    assert one.bit_generator.state == many.bit_generator.state
+
+
+@pytest.mark.parametrize(("size", "count"), [(10_000, 9_000), (10_001, 200), (10_001, 201), (600_000, 3)])
+def test_subsets_of_many(size, count):
+    one, many = stream(1), stream(1)
+    chosen = [sorted(one.choice(size, count, replace=False).tolist()) for _ in range(3)]
+    assert subsets(many, size, count, 3).tolist() == chosen
+    assert one.bit_generator.state == many.bit_generator.state

@@ -23,6 +23,10 @@ GOLDEN = 0x9E3779B97F4A7C15
 MUL1 = 0xBF58476D1CE4E5B9
 MUL2 = 0x94D049BB133111EB
 _ONE, _27, _30, _31, _GOLDEN, _MUL1, _MUL2 = (np.uint64(n) for n in (1, 27, 30, 31, GOLDEN, MUL1, MUL2))
+ONE_BY_ONE = 10_000
+"""Where more than this are drawn from, NumPy's ``choice`` of more than a fiftieth is no longer Floyd's."""
+MOST_MARKS = 1 << 20
+"""How many numbers ``subsets`` marks as taken or not at once."""
 
 _inverse_normal = NormalDist().inv_cdf
 
@@ -91,3 +95,25 @@ def normal_below(key: int, part: int) -> float:
 def exponential(key: int, *parts: int) -> float:
     """A draw from Exp(1) at this address."""
     return -math.log(uniform(key, *parts))
+
+
+def subsets(rng: np.random.Generator, size: int, count: int, times: int) -> NDArray[np.int64]:
+    """(times, count) numbers below ``size``, each row sorted: as many calls of ``choice`` without replacement.
+
+    The draws are those of ``rng.choice(size, count, replace=False)``, which takes long for a few numbers: Floyd's
+    method, where a number that was drawn already makes way for the highest of its step, and then a shuffle.
+    """
+    if size > ONE_BY_ONE and count > size // 50:  # there NumPy goes another way
+        return np.array([np.sort(rng.choice(size, count, replace=False)) for _ in range(times)])
+    steps = range(size - count, size)
+    bounds = np.array([*range(size - count + 1, size + 1), *range(count, 1, -1)])  # of the steps, and of the shuffle
+    found = []
+    for first in range(0, times, rows := max(1, MOST_MARKS // size)):
+        each = np.arange(min(rows, times - first))
+        drawn = rng.integers(np.broadcast_to(bounds, (len(each), len(bounds))))
+        taken = np.zeros((len(each), size), dtype=bool)
+        for place, highest in enumerate(steps):
+            new = drawn[:, place]
+            taken[each, np.where(taken[each, new], highest, new)] = True
+        found.append(np.nonzero(taken)[1].reshape(-1, count))
+    return np.concatenate(found)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from paceline.algorithms.base import World, require
 from paceline.bounds import bounded
+from paceline.seeds import subsets
 from paceline.topology import parse_graph
 
 
@@ -45,9 +48,9 @@ class Neighbourhoods:
             seed = int(world.stream("neighbours", "graph").integers(2**31))
             return list(parse_graph(self._word(clients), seed=seed).neighbours)
         rng = world.stream("neighbours", round)
+        drawn = subsets(rng, clients - 1, self.degree, clients)
         # Others are numbered without the client itself: what is at or after its place moves up by one.
-        draws = ((client, rng.choice(clients - 1, self.degree, replace=False)) for client in range(clients))
-        return [tuple(sorted((drawn + (drawn >= client)).tolist())) for client, drawn in draws]
+        return [tuple(row) for row in (drawn + (drawn >= np.arange(clients)[:, None])).tolist()]
 
 
 def matching(world: World, round: int) -> list[tuple[int, int]]:
