@@ -155,7 +155,8 @@ def test_of_those_who_finish_during_a_fetch_the_first_ones_count():
         swarm = Swarm(world, density=0.5)
         turn = Turn(world, 0, Neighbourhoods(graph="complete", degree=4).draw(world, 0), cap=2)
         turn.order = [1, 0, 2, 4, 3]
-        new = {client: replace(swarm.peers[client], version=7) for client in range(3)}
+        old = swarm.peers[0].counts
+        new = {client: replace(swarm.peers[client], counts=(7,) * len(old)) for client in range(3)}
 
         async def finish(client, when):
             await asyncio.sleep(when)
@@ -164,9 +165,11 @@ def test_of_those_who_finish_during_a_fetch_the_first_ones_count():
         found, *_ = await asyncio.gather(
             turn.hear_first(world, swarm, 4, [0, 1, 2]), finish(2, 1.0), finish(0, 2.0), finish(1, 3.0)
         )
-        return [found[client].version for client in range(3)], world.now()
+        heavy, light = swarm.wires(old).charge, swarm.wires((7,) * len(old)).charge
+        assert heavy > light
+        return [found[client][0].nbytes == light for client in range(3)], world.now()
 
-    assert play(world, main()) == ([7, 0, 7], 31.0)
+    assert play(world, main()) == ([True, False, True], 31.0)
 
 
 def test_a_client_that_receives_does_not_wait_at_the_same_time():

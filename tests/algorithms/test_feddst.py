@@ -76,7 +76,8 @@ def weights_of(space, flat):
 
 def test_an_average_counts_only_those_who_have_the_weight():
     space = tiny()
-    old = Peer(vector(space, *[0.0] * 7), *[vector(space, 1, 1, 1, 0, 0, 0, 1)] * 2, (3,))
+    first = vector(space, 1, 1, 1, 0, 0, 0, 1)
+    old = Peer(vector(space, *[0.0] * 7), first, first, (3,), known={0: first})
     updates = [
         update(space, (4.0, 2.0, 0, 0, 1.0, 0), (1, 1, 0, 0, 1, 0), 10),
         update(space, (1.0, 0, 3.0, 0, 0, 9.0), (1, 0, 1, 0, 0, 1), 30),
@@ -89,7 +90,7 @@ def test_an_average_counts_only_those_who_have_the_weight():
     (slot,) = maskable(space)
     bias = 6 if slot.start == 0 else 0
     assert weights[bias] == pytest.approx((10 * 10 + 30 * 30) / 40)
-    assert new.version == 1 and new.counts == (3,)
+    assert not new.known and new.counts == (3,)
 
 
 def test_dropping_is_a_vote_against_a_weight():
@@ -146,14 +147,14 @@ def test_of_equal_votes_any_stay():
 def test_without_readjustment_it_is_federated_averaging_of_sparse_models():
     space = tiny()
     own = vector(space, 1, 1, 1, 0, 0, 0, 1)
-    old = Peer(vector(space, *[0.0] * 7), own, own, (3,))
+    old = Peer(vector(space, *[0.0] * 7), own, own, (3,), known={0: own})
     updates = [
         update(space, (1.0, 2.0, 3.0, 0, 0, 0), (1, 1, 1, 0, 0, 0), 1),
         update(space, (5.0, 6.0, 7.0, 0, 0, 0), (1, 1, 1, 0, 0, 0), 3),
     ]
     new = aggregate(old, updates, maskable(space), ties=None)
     assert weights_of(space, settled(new)[0]) == [4.0, 5.0, 6.0, 0, 0, 0]
-    assert new.mask is own and new.version == 0
+    assert new.mask is own and new.known == {0: own}
 
 
 # -- rounds ---------------------------------------------------------------------------------------------------------

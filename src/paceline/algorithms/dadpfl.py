@@ -169,8 +169,8 @@ class DADPFL:
 
     def carried_on(self, world: World, own: Peer, cut: Cut, mask: Model, share: float) -> Peer:
         """DA-12: the trained weights less what was pruned, and the mask that takes effect in the next round."""
-        version = own.version + (own.moved or cut.prunes)
-        return Peer(cut.weights, mask, cut.support, own.counts, version, share > 0, cut.read_counts(world))
+        known: dict[int, Model] = {} if own.moved or cut.prunes else own.known
+        return Peer(cut.weights, mask, cut.support, own.counts, known, share > 0, cut.read_counts(world))
 
 
 def _grown(weights: Tensor, old: Tensor, *, key: int, slots: Sequence[Slot], fraction: float) -> Tensor:

@@ -115,15 +115,11 @@ class FedDST:
             dense=self.dense,
         )
         peer = swarm.peers[0]
-        known: dict[int, tuple[int, Model]] = {}
-        """Which mask each client has, and that mask."""
         for round in range(self.rounds):
             await somebody(world, round, self.rounds)
             drawn = draw_clients(world, self.participants, "feddst", "draw", round)
             share = self.moved(round)
-            came = await came_back(
-                world, {client: self.visit(world, swarm, client, peer, share, known) for client in drawn}
-            )
+            came = await came_back(world, {client: self.visit(world, swarm, client, peer, share) for client in drawn})
             updates = [*came.values()]
             flops = self.server_flops(world, peer, len(updates), moved=share > 0)
             if updates:
@@ -139,22 +135,13 @@ class FedDST:
         """
         return Aggregation().flops(world, peer.weights, uploads * (2 if moved else 1))
 
-    async def visit(
-        self,
-        world: World,
-        swarm: Swarm,
-        client: int,
-        peer: Peer,
-        share: float,
-        known: dict[int, tuple[int, Model]],
-    ) -> Update:
+    async def visit(self, world: World, swarm: Swarm, client: int, peer: Peer, share: float) -> Update:
         """Download, train, upload; masks travel where they are news."""
-        version, mask = known.get(client, (-1, None))
-        there = mask if version == peer.version else None
+        there = peer.known.get(client)
         down = swarm.parcel(peer.weights, peer.mask, peer.counts, there)
         *masks, start = await world.send_all(down, world.server, client)
-        known[client] = peer.version, masks[0] if masks else there or peer.mask
-        here = replace(peer, weights=start, mask=known[client][1])
+        peer.known[client] = masks[0] if masks else there or peer.mask
+        here = replace(peer, weights=start, mask=peer.known[client])
         weights, mask = await self.train(world, swarm, client, here, share)
         up = swarm.parcel(weights, mask, peer.counts, None if share else peer.mask)
         *masks, arrived = await world.send_all(up, client, world.server)
@@ -194,7 +181,7 @@ def aggregate(peer: Peer, updates: Sequence[Update], slots: Sequence[Slot], ties
     if ties is None:
         return replace(peer, weights=centre)
     mask = apply(_largest, centre, *masks, slots=tuple(slots), kept=peer.counts, ties=ties)
-    return Peer(masked(centre, mask), mask, mask, peer.counts, peer.version + 1)
+    return Peer(masked(centre, mask), mask, mask, peer.counts)
 
 
 def _mean(*values: Tensor, samples: Sequence[float]) -> Tensor:

@@ -13,9 +13,9 @@ from paceline.algorithms.sparse import Heard, Peer, Swarm
 Rule = Literal["fastest", "lowest"]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class End:
-    """What a client has at the end of its round."""
+    """What a client has at the end of its round. (Not frozen: one is made a visit, and freezing takes time.)"""
 
     client: int
     peer: Peer
@@ -52,7 +52,7 @@ class Turn:
     def prior(self, world: World, client: int) -> list[int]:
         """DA-2: the neighbours that come before a client and can be reached; by the rule ``lowest`` the first."""
         before = [j for j in self.near[client] if self.order[j] < self.order[client] and world.presence.online(j)]
-        if self.rule == "lowest" or not self.cap:
+        if self.rule == "lowest":
             return sorted(before, key=lambda j: self.order[j])[: self.cap]
         return before
 
@@ -61,11 +61,12 @@ class Turn:
 
         Models of the round's start come while it waits, a fresh one as soon as there is one.
         """
-        near, before = self.near[client], self.prior(world, client)
-        others = {j: swarm.peers[j] for j in near if j not in before}
+        near, peers = self.near[client], swarm.peers
         if not self.cap:  # nobody is waited for
-            heard = await swarm.hear(world, others, client)
+            heard = await swarm.hear(world, {j: peers[j] for j in near}, client)
             return [heard[j] for j in near if j in heard]
+        before = self.prior(world, client)
+        others = {j: peers[j] for j in near if j not in before}
         old, fresh = await asyncio.gather(
             swarm.hear(world, others, client), self.hear_first(world, swarm, client, before)
         )

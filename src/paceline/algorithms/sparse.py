@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -28,7 +28,7 @@ Spread = Literal["erk", "uniform"]
 
 @dataclass(slots=True)
 class Peer:
-    """One client's sparse model. (Not frozen, though nobody changes one: ten are made a visit, which takes time.)"""
+    """One client's sparse model. (Not frozen, though nobody changes one: many are made, and freezing takes time.)"""
 
     weights: Model
     mask: Model
@@ -37,25 +37,19 @@ class Peer:
     """The mask under which its weights were trained, less what was pruned: others average these (DA-5, DA-12)."""
     counts: tuple[int, ...]
     """Active weights by layer, of both."""
-    version: int = 0
-    """How often its support has changed."""
+    known: dict[int, Model] = field(default_factory=dict)
+    """By client: its support, as those have it who were told."""
     moved: bool = False
     """Whether its mask is another one than its support."""
     reading: Reading[tuple[int, ...]] | None = None
     """Where ``counts`` are not known yet: how many they are is learned, and asked for when it matters."""
-    ghosts: list[Model] | None = None
-    """In a dry run: what it sends to all who do not know its mask."""
+    ghosts: list[Model] | None = field(default=None, init=False)
+    """In a dry run: what it sends to all who do not know its support."""
 
 
-Known = tuple[int, Model]
-"""A mask that somebody has of another one: which of its supports that is, and the mask."""
-
-
-class Heard(NamedTuple):
-    """What a client has of a neighbour's model."""
-
-    weights: Model
-    support: Model
+Heard = tuple[Model, Model]
+"""What a client has of a neighbour: its weights, and the mask that they are under. (A plain tuple: ten are made a
+visit.)"""
 
 
 class Wires(NamedTuple):
@@ -86,8 +80,6 @@ class Swarm:
         self.slots: tuple[Slot, ...] = maskable(self.space, layer_words(dense))
         self.start = start
         self._accounting = accounting
-        self._known: list[dict[int, Known]] = [{} for _ in world.clients]
-        """Of every client, by who sent it: the masks that it has."""
         self._flops: dict[tuple[int, ...], float] = {}
         self._maskable = sum(slot.stop - slot.start for slot in self.slots)
         self._always = self.space.size - self._maskable
@@ -148,14 +140,13 @@ class Swarm:
             return [sent]
         return [packed(support, wires.mask, charge=wires.mask_charge), sent]
 
-    def _parcel_of(self, peer: Peer, last: Known | None) -> list[Model]:
-        """What a peer sends to one who has had a mask of it. Ghosts weigh the same for all who need a mask."""
-        if last is not None and last[0] == peer.version:
-            return self.parcel(peer.weights, peer.support, peer.counts, last[1])
-        if peer.ghosts is not None:
+    def parcel_for(self, client: int, peer: Peer) -> list[Model]:
+        """What a peer sends to a client. Ghosts weigh the same for all who do not know its support."""
+        known = peer.known.get(client)
+        if known is None and peer.ghosts is not None:
             return peer.ghosts
-        sent = self.parcel(peer.weights, peer.support, peer.counts, None)
-        if isinstance(peer.weights, Ghost):
+        sent = self.parcel(peer.weights, peer.support, peer.counts, known)
+        if known is None and isinstance(peer.weights, Ghost):
             peer.ghosts = sent
         return sent
 
@@ -173,29 +164,25 @@ class Swarm:
         The nearest number after one's own comes first, as in ``gossip``: with one order for all, everybody would
         stand in line for the same few. Who is away is not in the answer.
         """
-        known, order = self._known[client], sorted(others)
+        order = sorted(others)
         after = bisect_left(order, client)
-        parcels = {k: self._parcel_of(others[k], known.get(k)) for k in order[after:] + order[:after]}
-        arrived = await world.fetch(parcels, client)
-        return {source: self._heard(known, source, others[source], models) for source, models in arrived.items()}
-
-    def _heard(self, known: dict[int, Known], source: int, peer: Peer, models: Sequence[Model]) -> Heard:
-        """What came of a peer, and the mask that it is under: it came before it, or is known."""
-        last = known.get(source)
-        if len(models) > 1:
-            mask = models[0]
-        elif last is not None and last[0] == peer.version:
-            mask = last[1]
-        else:  # it is dense: the first mask is everybody's, all ones, and never moves
-            mask = peer.support
-        known[source] = peer.version, mask
-        return Heard(models[-1], mask)
+        parcels = {k: self.parcel_for(client, others[k]) for k in order[after:] + order[:after]}
+        heard: dict[int, Heard] = {}
+        for source, models in (await world.fetch(parcels, client)).items():
+            peer = others[source]
+            if len(models) > 1:
+                peer.known[client] = models[0]
+            # Where none is known either, it is dense: the first mask is everybody's, all ones, and never moves.
+            heard[source] = models[-1], peer.known.setdefault(client, peer.support)
+        return heard
 
 
 def average(own: Peer, others: Sequence[Heard]) -> Model:
     """DA-6: the mean of those who have a weight, under one's own mask; 0 where nobody has."""
-    everyone = [own, *others]
-    return apply(_average, own.mask, *[peer.weights for peer in everyone], *[peer.support for peer in everyone])
+    if isinstance(own.mask, Ghost):
+        return own.mask
+    weights, supports = zip((own.weights, own.support), *others, strict=True)
+    return apply(_average, own.mask, *weights, *supports)
 
 
 def _average(mask: Tensor, *rest: Tensor) -> Tensor:
