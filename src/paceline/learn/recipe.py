@@ -116,3 +116,9 @@ def _power(factor: float, exponent: float) -> float:
 def one_step(recipe: LocalSGD) -> LocalSGD:
     """One plain step with rate 1 on a batch of this recipe: what it moves is the gradient."""
     return LocalSGD(lr=1.0, batch=recipe.batch, steps=1, loss=recipe.loss, augment=recipe.augment)
+
+
+@lru_cache(maxsize=4096)
+def share_of_a_step(recipe: LocalSGD, samples: int) -> float:
+    """How much of a visit to a client with so many samples one more plain step is; at most 1."""
+    return min(1.0, one_step(recipe).samples_for(samples) / recipe.samples_for(samples))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.learn.graph import Model
 from paceline.learn.promises import Promise
-from paceline.learn.recipe import LocalSGD, one_step
+from paceline.learn.recipe import LocalSGD, share_of_a_step
 from paceline.worlds.machines import Task
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ class Lessons:
         flops: float | None = None,
     ) -> tuple[Model, Model]:
         """One visit of a visit's time and that of one dense batch, also where visits' times come from a law."""
-        samples = self._stage.samples(client)
-        share = min(1.0, one_step(recipe).samples_for(samples) / recipe.samples_for(samples))
         task = Task(
             act="train",
             client=client,
@@ -59,7 +57,7 @@ class Lessons:
             extras={} if mask is None else {"mask": mask},
             gradient_at=at,
             gradient_flops=self._problem.flops(client, recipe),
-            gradient_share=share,
+            gradient_share=share_of_a_step(recipe, self._problem.samples(client)),
         )
         trained, gradient = await self._stage.compute(task)
         assert gradient is not None

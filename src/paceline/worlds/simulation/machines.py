@@ -76,11 +76,18 @@ class SimulatedMachines:
         """Whether a client computes just now."""
         return self._free[client] > self.loop.now
 
-    def begin(self, client: int, flops: float) -> tuple[int, float, float]:
-        """Let a client begin what nothing will interrupt: the visit's number, when it ends, and its joules."""
+    def begin(self, client: int, flops: float, task: Task | None = None) -> tuple[int, float, float]:
+        """Let a client begin what nothing will interrupt: the visit's number, when it ends, and its joules.
+
+        The task need only be given where a gradient follows.
+        """
         start, visit = self.loop.now, self._visits[client]
         self._visits[client] = visit + 1
         seconds, joules = self._cost(client, visit, flops)
+        if task is not None and task.gradient_share:
+            more = self._cost(client, visit, task.gradient_flops)
+            seconds += more.seconds * task.gradient_share
+            joules += more.joules * task.gradient_share
         end = self._free[client] = start + seconds
         self.diary.add(client, start, end)
         return visit, end, joules
@@ -103,7 +110,7 @@ class SimulatedMachines:
             leave = None if steady else self.presence.leave(client, visit, start, seconds)
             end = self._free[client] = start + seconds if leave is None else leave.at
             self.diary.add(client, start, end)
-            found = self._promise(task, visit) if leave is None else None
+            found = self.promise(task, visit) if leave is None else None
             if end > start:
                 await loop.at(end)
             if found is not None:
@@ -139,7 +146,8 @@ class SimulatedMachines:
             if self._free[client] <= self.loop.now:  # else somebody else came first
                 return
 
-    def _promise(self, task: Task, visit: int) -> tuple[Model, Model | None]:
+    def promise(self, task: Task, visit: int) -> tuple[Model, Model | None]:
+        """What a visit of this number will have computed."""
         if self._learner.dry and task.gradient_at is None:
             return task.model, None
         trained = self._learner.visit(task.act, task.client, visit, task.model, task.recipe, task.round, task.extras)

@@ -43,13 +43,26 @@ class UndisturbedStage(Stage):
         extras = NOTHING if plain else named(mask, correction, anchor)
         flops, round = self.learner.problem.flops(client, recipe, flops), self.round
         if self.machines.is_busy(client):
-            return (await self.compute(Task("train", client, model, recipe, round, flops, extras)))[0]
+            return (await super().compute(Task("train", client, model, recipe, round, flops, extras)))[0]
         begin, end, joules, trained = self._begin(client, model, recipe, round, flops, extras)
         if end > begin:
             await self.loop.at(end)
         self.ledger.train(client, begin, end, round, flops, joules)
         self.note(client, begin, end)
         return trained
+
+    async def compute(self, task: Task) -> tuple[Model, Model | None]:
+        """The same for what is more than a training."""
+        client, begin = task.client, self.loop.now
+        if self.machines.is_busy(client):
+            return await super().compute(task)
+        visit, end, joules = self.machines.begin(client, task.flops, task)
+        found = self.machines.promise(task, visit)
+        if end > begin:
+            await self.loop.at(end)
+        self.ledger.train(client, begin, end, task.round, task.all_flops, joules)
+        self.note(client, begin, end)
+        return found
 
     async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
         """A message, a training and a message in one step: every coroutine that waits is one more to be woken."""
