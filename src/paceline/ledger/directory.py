@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
@@ -174,7 +175,8 @@ def write_partition(path: Path, counts: Mapping[str, Any]) -> None:
     write_json(path / PARTITION, counts)
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """What ran: the interpreter and the packages that can change a number."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:

@@ -185,7 +185,8 @@ class Run:
                     break
                 if self.until.met_by_visits(self.world.ledger.visits):
                     break
-                await self.learner.flush()
+                if self.learner.is_full:
+                    await self.learner.flush()
         finally:
             await stream.aclose()
 

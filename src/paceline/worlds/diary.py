@@ -84,7 +84,11 @@ class Diary:
 
     def _is_free(self, site: int, begin: float, end: float) -> bool:
         """Whether the site does nothing between two moments."""
-        return all(stop <= begin or start >= end for start, stop in self._spans(site))
+        last = self._last.get(site)
+        if last is not None and last[1] > begin and last[0] < end:
+            return False
+        others = self._others.get(site)
+        return not others or all(stop <= begin or start >= end for start, stop in others)
 
     def _gaps(self, site: int, begin: float, end: float) -> list[Interval]:
         known = [(start, stop) for start, stop in self._spans(site)]

@@ -146,11 +146,15 @@ class Learner:
         assert promise.result is not None
         return promise.result
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is pending that it should be computed: memory is bounded so."""
+        return len(self.pending) >= self.flush_limit
+
     async def flush(self) -> None:
-        """Stop the clock until all that is pending is computed, if that has become much: memory is bounded so."""
-        if len(self.pending) >= self.flush_limit:
-            self._flush = self._loop.hold()
-            await self._flush
+        """Stop the clock until all that is pending is computed."""
+        self._flush = self._loop.hold()
+        await self._flush
 
     # -- computing, by the driver ----------------------------------------------------------------------------------
 

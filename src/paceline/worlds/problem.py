@@ -56,7 +56,7 @@ class Problem:
 
     def kind(self, client: int) -> int:
         """Return which of the architectures a client has, by its number."""
-        return client % len(self.spaces)
+        return client % (1 + len(self.others)) if self.others else 0
 
     def initial_model(self, seed: int, kind: int = 0) -> Model:
         """Random weights at the seed's own address; in a dry run, a ghost."""
@@ -69,9 +69,13 @@ class Problem:
 
     def samples(self, client: int) -> int:
         """Training samples of a client."""
-        if self.partition is None:
-            return self.nominal
-        return int(self.partition.offsets[client + 1] - self.partition.offsets[client])
+        return self.nominal if self.partition is None else self._sizes[client]
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """By client: every visit asks."""
+        assert self.partition is not None
+        return [int(size) for size in self.partition.sizes]
 
     def label_counts(self) -> dict[str, list[Any] | None]:
         """How many samples every client has, and of each label, unless labels are no classes or that is too much."""

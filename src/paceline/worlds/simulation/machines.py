@@ -176,13 +176,9 @@ class SimulatedMachines:
 
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
         """A job at a server; the model is a promise already."""
-        now = self.loop.now
-        start = max(now, self._servers_free.get(site, 0.0))
-        seconds, joules = self.fleet.work(flops)
         failing = math.inf if self._safe else self.failing(site)
-        end = self._servers_free[site] = max(now, min(start + seconds, failing))
-        self.diary.add(site, start, end)
-        if end > now:
+        start, end, seconds, joules = self.begin_work(site, flops, failing)
+        if end > self.loop.now:
             await self.loop.at(end)
         share = (end - start) / seconds if end == failing and seconds else 1.0
         if end > start or end < failing:
@@ -190,6 +186,15 @@ class SimulatedMachines:
         if end >= failing:
             raise Dropped(site, end, reason="failed")
         return model
+
+    def begin_work(self, site: int, flops: float, failing: float = math.inf) -> tuple[float, float, float, float]:
+        """Let a server begin a job as soon as it can: from when to when, and what the whole job costs."""
+        now = self.loop.now
+        start = max(now, self._servers_free.get(site, 0.0))
+        seconds, joules = self.fleet.work(flops)
+        end = self._servers_free[site] = max(now, min(start + seconds, failing))
+        self.diary.add(site, start, end)
+        return start, end, seconds, joules
 
     def read(self, promise: Promise[Any]) -> None:
         """Whoever reads in a simulation has everything at hand."""

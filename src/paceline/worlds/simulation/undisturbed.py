@@ -88,6 +88,16 @@ class UndisturbedStage(Stage):
             model = self.learner.visit("train", client, visit, model, recipe, round, extras)
         return self.loop.now, end, joules, model
 
+    async def work(self, site: int, flops: float, model: Model) -> Model:
+        """Servers do one thing at a time here too, and all that they begin."""
+        now, round = self.loop.now, self.round
+        start, end, _, joules = self.machines.begin_work(site, flops)
+        if end > now:
+            await self.loop.at(end)
+        self.ledger.work(site, start, end, round, flops, joules)
+        self.note(site, now, end)
+        return model
+
     async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:
         """Book a model that arrives as it is sent."""
         self._book(source, target, model.nbytes, self.round)
