@@ -26,7 +26,6 @@ from paceline.algorithms.base import (
     require,
 )
 from paceline.algorithms.last_models import LastModels
-from paceline.algorithms.mailbox import Mailbox
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import NO_SITE
@@ -41,15 +40,6 @@ class Upload(NamedTuple):
     delta: Model
     start: Model
     clock: int
-
-
-class Finished(NamedTuple):
-    """An aggregation that is over."""
-
-    model: Model
-    uploads: int
-    stalest: int
-    """The largest staleness of its uploads, as the paper counts: 1 for an update of the very last model (Eq. 11)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,23 +78,34 @@ class APFL:
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
-        """Devices and aggregator run by themselves; every finished aggregation is progress."""
+        """Devices run by themselves; NI-7: the server takes all that is pending, works on it, publishes."""
         buffer = Buffer(world.initial_model(), len(world.clients))
+        table = LastModels(buffer.model, len(world.clients)) if self.table else None
         for device in world.clients:
             world.spawn(self.device(world, buffer, device))
-        world.spawn(self.aggregator(world, buffer))
-        seen = stalest = 0
+        stalest = 0
         try:
-            for done_before in range(self.rounds):
-                done = await buffer.finished.get()
-                if done is None:
-                    raise deserted(world, done_before, self.rounds)
-                seen, stalest = seen + done.uploads, max(stalest, done.stalest)
-                yield Progress(done.model, {"uploads": done.uploads})
+            for round in range(self.rounds):
+                if not buffer.pending:
+                    await self.arrival(world, buffer, round)
+                await world.settled()  # what arrives at the same instant is aggregated together
+                world.enter(round)  # and there the server stays until the next uploads come
+                uploads = buffer.take()
+                newest = await self.aggregated(world, buffer, uploads, table)
+                stalest = max(stalest, buffer.publish(newest, uploads))
+                await asyncio.sleep(0)  # devices that were held, or act just now, do so before the round is over
+                yield Progress(newest, {"uploads": len(uploads)})
         finally:  # however it ends: with its last round, at a target, with its time, or because nobody is left
-            if seen:
-                found = Asynchrony(uploads=seen, devices=len(world.clients), staleness=stalest)
+            if buffer.clock:
+                found = Asynchrony(uploads=buffer.clock, devices=len(world.clients), staleness=stalest)
                 world.log.tell(found.event())
+
+    async def arrival(self, world: World, buffer: Buffer, round: int) -> None:
+        """Let the server wait until some upload is pending; where none can come any more, the run ends."""
+        try:
+            await world.wait(world.server, buffer.arrival(), NO_SITE)
+        except Alone:
+            raise deserted(world, round, self.rounds) from None
 
     async def device(self, world: World, buffer: Buffer, device: int) -> None:
         """Download, train, upload, again and again; after a drop-out from the buffer's present model (NI-8)."""
@@ -112,9 +113,7 @@ class APFL:
             try:
                 await world.presence.reach([device])
                 start, clock = buffer.model, buffer.clock
-                received = await world.send(start, world.server, device)
-                trained = await world.train(device, received, self.local)
-                delta = await world.send(trained - received, device, world.server)
+                delta = await world.visit(device, start, self.local, update=True)
             except Dropped as dropped:
                 if dropped.gone:
                     buffer.leave()
@@ -124,23 +123,19 @@ class APFL:
                 await world.wait(device, buffer.aggregated(device), world.server)
             buffer.put(Upload(device, delta, start, clock))
 
-    async def aggregator(self, world: World, buffer: Buffer) -> None:
-        """NI-7: take all that is pending, work on it, publish."""
-        table = LastModels(buffer.model, len(world.clients)) if self.table else None
-        while True:
-            if not buffer.pending:
-                await world.wait(world.server, buffer.arrival(), NO_SITE)
-            await world.settled()  # what arrives at the same instant is aggregated together
-            uploads = buffer.take()
-            for upload in uploads:
-                world.log.count("staleness", buffer.clock - upload.clock)
-            if table is None:
-                newest = self.added(world, buffer, uploads)
-            else:
-                table.put({upload.device: upload.start + upload.delta for upload in uploads})
-                newest = table.combined(world, self.aggregation, buffer.model)
-            flops = self.aggregation.flops(world, buffer.model, len(uploads) if table is None else len(table))
-            buffer.publish(await world.work(world.server, flops, newest), uploads)
+    async def aggregated(
+        self, world: World, buffer: Buffer, uploads: Sequence[Upload], table: LastModels | None
+    ) -> Model:
+        """The next model, after the server's work on these uploads."""
+        for upload in uploads:
+            world.log.count("staleness", buffer.clock - upload.clock)
+        if table is None:
+            newest = self.added(world, buffer, uploads)
+        else:
+            table.put({upload.device: upload.start + upload.delta for upload in uploads})
+            newest = table.combined(world, self.aggregation, buffer.model)
+        flops = self.aggregation.flops(world, buffer.model, len(uploads) if table is None else len(table))
+        return await world.work(world.server, flops, newest)
 
     def added(self, world: World, buffer: Buffer, uploads: Sequence[Upload]) -> Model:
         """Eq. 5: the model and the middle of these updates; the divisor is the number of devices."""
@@ -152,6 +147,10 @@ class APFL:
         return buffer.model + len(uploads) / len(world.clients) * centre
 
 
+class Alone(Exception):
+    """Every device has left for good, and all that they sent is aggregated."""
+
+
 class Buffer:
     """The server's model, the uploads that wait, and the devices that wait for theirs to be aggregated."""
 
@@ -161,12 +160,10 @@ class Buffer:
         self.clock = 0
         """Uploads aggregated so far."""
         self.pending: list[Upload] = []
-        self.finished: Mailbox[Finished | None] = Mailbox()
-        """None when nothing can come any more."""
         self._unaggregated: set[int] = set()
         self._held: dict[int, asyncio.Event] = {}
         self._arrival: asyncio.Future[None] | None = None
-        """What the aggregator awaits while nothing is pending."""
+        """What the server awaits while nothing is pending."""
 
     def accepts(self, device: int) -> bool:
         """Whether the device's previous upload has been aggregated."""
@@ -177,9 +174,10 @@ class Buffer:
         await self._held.setdefault(device, asyncio.Event()).wait()
 
     def arrival(self) -> asyncio.Future[None]:
-        """Done as soon as some upload is pending, which none is now."""
-        self._arrival = asyncio.get_running_loop().create_future()
-        return self._arrival
+        """Done as soon as some upload is pending, which none is now; ``Alone`` if none can come any more."""
+        arrival = self._arrival = asyncio.get_running_loop().create_future()
+        self._end_if_over()
+        return arrival
 
     def leave(self) -> None:
         """A device is gone for good."""
@@ -187,8 +185,9 @@ class Buffer:
         self._end_if_over()
 
     def _end_if_over(self) -> None:
-        if not self._devices and not self._unaggregated:
-            self.finished.put(None)
+        if self._arrival is not None and not self._devices and not self._unaggregated:
+            self._arrival.set_exception(Alone())
+            self._arrival = None
 
     def put(self, upload: Upload) -> None:
         """An upload joins the pending ones; at most one of each device is not aggregated yet (NI-6)."""
@@ -204,18 +203,20 @@ class Buffer:
         taken, self.pending = self.pending, []
         return taken
 
-    def publish(self, model: Model, uploads: list[Upload]) -> None:
-        """A finished aggregation: the new model, the clock, and the devices that were held."""
+    def publish(self, model: Model, uploads: Sequence[Upload]) -> int:
+        """A finished aggregation: the new model, the clock, and the devices that were held.
+
+        Returns the largest staleness of its uploads, as the paper counts: 1 for an update of the very last model
+        (Eq. 11). Its clock ticks for every upload: the k-th of an aggregation makes the k-th model from here.
+        """
         self.model = model
-        # The paper's clock ticks for every upload: the k-th of an aggregation makes the k-th model from here.
         stalest = max(self.clock + k - upload.clock for k, upload in enumerate(uploads, start=1))
         self.clock += len(uploads)
         for upload in uploads:
             self._unaggregated.discard(upload.device)
             if (held := self._held.pop(upload.device, None)) is not None:
                 held.set()
-        self.finished.put(Finished(model, len(uploads), stalest))
-        self._end_if_over()
+        return stalest
 
 
 def staleness_weight(text: str, steps: int) -> float:

@@ -204,9 +204,11 @@ def deserted(world: World, done: int, rounds: int) -> Deserted:
 
 
 def visit(
-    world: World, client: int, model: Model, recipe: LocalSGD, server: int | None = None
+    world: World, client: int, model: Model, recipe: LocalSGD, server: int | None = None, *, update: bool = False
 ) -> Coroutine[Any, Any, Model]:
     """The server (the first unless said) sends, the client trains, the client sends back.
+
+    It sends what it has trained, or, as an ``update``, the difference from what came.
 
     >>> import paceline
     >>> class Once(paceline.Algorithm):
@@ -217,7 +219,7 @@ def visit(
     >>> paceline.dry(Once(), {"times": "constant:3", "jitter": 0}, clients=1).seconds
     3.0
     """
-    return world.visit(client, model, recipe, server)
+    return world.visit(client, model, recipe, server, update=update)
 
 
 def draw_clients(world: World, count: int, *path: Address, among: Sequence[int] | None = None) -> list[int]:

@@ -24,6 +24,7 @@ from paceline.algorithms.base import (
     somebody,
     those,
     unless_dropped,
+    visit,
 )
 from paceline.bounds import bounded, check_bounds
 from paceline.learn.recipe import LocalSGD
@@ -71,10 +72,7 @@ class SPFL:
 
     async def train(self, world: World, device: int, held: Model) -> Model:
         """Have a device download the model, train it and upload what it has learned (NI-1)."""
-        received = await world.send(held, world.server, device)
-        trained = await world.train(device, received, self.local)
-        upload = trained - received if self.aggregate == "deltas" else trained
-        return await world.send(upload, device, world.server)
+        return await visit(world, device, held, self.local, update=self.aggregate == "deltas")
 
     async def add(self, world: World, held: Model, sent: Mapping[int, Model]) -> Model:
         """NI-3: the server makes the next model of what it got in the round before."""

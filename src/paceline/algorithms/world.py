@@ -171,8 +171,13 @@ class World(Protocol):
         """
         ...
 
-    async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
-        """The server (the first unless said) sends, the client trains, the client sends back: what arrives there."""
+    async def visit(
+        self, client: int, model: Model, recipe: LocalSGD, server: int | None = None, *, update: bool = False
+    ) -> Model:
+        """The server (the first unless said) sends, the client trains, the client sends back: what arrives there.
+
+        That is what was trained, or, as an ``update``, its difference from what came.
+        """
         ...
 
     async def send(self, model: Model, source: int, target: int, *, waits: bool = True) -> Model:

@@ -119,12 +119,14 @@ class Stage:
         work, extras = self.learner.problem.flops(client, recipe, flops), named(mask, correction, anchor)
         return (await self.compute(Task("train", client, model, recipe, self.round, work, extras)))[0]
 
-    async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
-        """Send a model, train it, and send it back."""
+    async def visit(
+        self, client: int, model: Model, recipe: LocalSGD, server: int | None = None, *, update: bool = False
+    ) -> Model:
+        """Send a model, train it, and send it back, or how it has changed."""
         home = self.server if server is None else server
         received = await self.send(model, home, client)
         trained = await self.train(client, received, recipe)
-        return await self.send(trained, client, home)
+        return await self.send(trained - received if update else trained, client, home)
 
     async def compute(self, task: Task) -> tuple[Model, Model | None]:
         """Have a client compute something, and book its time."""

@@ -64,11 +64,13 @@ class UndisturbedStage(Stage):
         self.note(client, begin, end)
         return found
 
-    async def visit(self, client: int, model: Model, recipe: LocalSGD, server: int | None = None) -> Model:
+    async def visit(
+        self, client: int, model: Model, recipe: LocalSGD, server: int | None = None, *, update: bool = False
+    ) -> Model:
         """A message, a training and a message in one step: every coroutine that waits is one more to be woken."""
         home = self.server if server is None else server
         if self.machines.is_busy(client):
-            return await super().visit(client, model, recipe, home)
+            return await super().visit(client, model, recipe, home, update=update)
         flops, round = self.learner.problem.flops(client, recipe), self.round
         self._book(home, client, model.nbytes, round)
         begin, end, joules, trained = self._begin(client, model, recipe, round, flops, NOTHING)
@@ -76,8 +78,9 @@ class UndisturbedStage(Stage):
             await self.loop.at(end)
         self.ledger.train(client, begin, end, round, flops, joules)
         self.note(client, begin, end)
-        self._book(client, home, trained.nbytes, self.round)
-        return trained
+        sent = trained - model if update else trained
+        self._book(client, home, sent.nbytes, self.round)
+        return sent
 
     def _begin(
         self, client: int, model: Model, recipe: LocalSGD, round: int, flops: float, extras: dict[str, Model]
