@@ -27,6 +27,7 @@ from paceline.algorithms.base import (
 )
 from paceline.algorithms.last_models import LastModels
 from paceline.bounds import bounded, check_bounds
+from paceline.learn.graph import Ghost
 from paceline.learn.recipe import LocalSGD
 from paceline.ledger import NO_SITE
 
@@ -87,7 +88,7 @@ class APFL:
         try:
             for round in range(self.rounds):
                 if not buffer.pending:
-                    await self.arrival(world, buffer, round)
+                    await world.wait(world.server, buffer.arrival(), NO_SITE)
                 await world.settled()  # what arrives at the same instant is aggregated together
                 world.enter(round)  # and there the server stays until the next uploads come
                 uploads = buffer.take()
@@ -95,17 +96,12 @@ class APFL:
                 stalest = max(stalest, buffer.publish(newest, uploads))
                 await asyncio.sleep(0)  # devices that were held, or act just now, do so before the round is over
                 yield Progress(newest, {"uploads": len(uploads)})
+        except Alone:
+            raise deserted(world, round, self.rounds) from None
         finally:  # however it ends: with its last round, at a target, with its time, or because nobody is left
             if buffer.clock:
                 found = Asynchrony(uploads=buffer.clock, devices=len(world.clients), staleness=stalest)
                 world.log.tell(found.event())
-
-    async def arrival(self, world: World, buffer: Buffer, round: int) -> None:
-        """Let the server wait until some upload is pending; where none can come any more, the run ends."""
-        try:
-            await world.wait(world.server, buffer.arrival(), NO_SITE)
-        except Alone:
-            raise deserted(world, round, self.rounds) from None
 
     async def device(self, world: World, buffer: Buffer, device: int) -> None:
         """Download, train, upload, again and again; after a drop-out from the buffer's present model (NI-8)."""
@@ -139,6 +135,8 @@ class APFL:
 
     def added(self, world: World, buffer: Buffer, uploads: Sequence[Upload]) -> Model:
         """Eq. 5: the model and the middle of these updates; the divisor is the number of devices."""
+        if isinstance(buffer.model, Ghost):  # whatever is added to it
+            return buffer.model
         weighted = [
             upload.delta * staleness_weight(self.staleness, buffer.clock - upload.clock) for upload in uploads
         ]
@@ -210,9 +208,10 @@ class Buffer:
         (Eq. 11). Its clock ticks for every upload: the k-th of an aggregation makes the k-th model from here.
         """
         self.model = model
-        stalest = max(self.clock + k - upload.clock for k, upload in enumerate(uploads, start=1))
-        self.clock += len(uploads)
+        stalest = 0
         for upload in uploads:
+            self.clock += 1
+            stalest = max(stalest, self.clock - upload.clock)
             self._unaggregated.discard(upload.device)
             if (held := self._held.pop(upload.device, None)) is not None:
                 held.set()

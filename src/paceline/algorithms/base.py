@@ -58,9 +58,9 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
-    """A new state of the learning."""
+    """A new state of the learning. (Not frozen: a round may be a single visit, and freezing takes time.)"""
 
     model: Model | Sequence[Model]
     """The global model, or every client's own, in the order of the clients."""

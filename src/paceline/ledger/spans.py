@@ -130,6 +130,7 @@ class Ledger:
         self.flops += flops
         self.joules += joules
         self.busy_seconds += end - start
+        # As bytes: an array that is extended by a tuple takes each number by itself.
         self.rows.frombytes(_packed(site, 0, 0, start, end, round, 0.0, flops, joules, NO_SITE))
         if len(self.rows) >= CHUNK * WIDTH:
             self._flush()
@@ -172,7 +173,9 @@ class Ledger:
         self.flops += flops
         self.joules += joules
         self.busy_seconds += (end - start) * (site >= 0)
-        self._add(site, 3, 0, start, end, round, 0.0, flops, joules, NO_SITE)
+        self.rows.frombytes(_packed(site, 3, 0, start, end, round, 0.0, flops, joules, NO_SITE))
+        if len(self.rows) >= CHUNK * WIDTH:
+            self._flush()
 
     def wait(self, site: int, start: float, end: float, round: int, cause: int) -> None:
         """Book that a site took part and could do nothing, because ``cause`` was not ready."""
@@ -181,7 +184,9 @@ class Ledger:
         if site >= 0:
             self.wait_seconds += end - start
             self._caused[cause] = self._caused.get(cause, 0.0) + (end - start)
-        self._add(site, 4, 0, start, end, round, 0.0, 0.0, 0.0, cause)
+        self.rows.frombytes(_packed(site, 4, 0, start, end, round, 0.0, 0.0, 0.0, cause))
+        if len(self.rows) >= CHUNK * WIDTH:
+            self._flush()
 
     def blame(self, most: int = 5) -> list[tuple[int, float]]:
         """Who kept clients waiting, and for how many seconds in all; the worst first."""
@@ -218,13 +223,6 @@ class Ledger:
             self._write(self.path, SCHEMA.empty_table())
 
     # -- columns ----------------------------------------------------------------------------------------------
-
-    def _add(self, *booking: float) -> None:
-        """One more booking; ``train`` and ``transfer``, the most frequent, do it themselves."""
-        # As bytes: an array that is extended by a tuple takes each number by itself.
-        self.rows.frombytes(_packed(*booking))
-        if len(self.rows) >= CHUNK * WIDTH:
-            self._flush()
 
     def _flush(self) -> None:
         if not self.rows:

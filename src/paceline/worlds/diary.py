@@ -63,7 +63,7 @@ class Diary:
         """Keep a span beside the site's last one, and forget those that nobody can ask about any more."""
         others, since = self._others.setdefault(site, []), min(self._since, now)
         if others and others[0][1] <= since:
-            others[:] = [other for other in others if other[1] > since]
+            others[:] = [other for other in others if other[1] > since] if len(others) > 1 else ()
         others.append(span)
 
     def book_wait(self, site: int, begin: float, end: float, round: int, cause: int) -> None:

@@ -54,11 +54,12 @@ class SimulatedMachines:
         self.size = fleet.size
         self.presence = SimulatedPresence(loop, fleet.availability, absence)
         self.failures = SimulatedFailures(loop, fleet.failures)
-        self.failing = fleet.failures.server
         self._safe = fleet.failures.none
+        self.failing = _never if self._safe else fleet.failures.server
         self.shares_links = fleet.network is not None and fleet.network.sharing is not None
         self.seconds = fleet.compute.mean_seconds
         self._cost = fleet.compute.cost
+        self._work = fleet.server.work
         self.diary = Diary(ledger, None if self.presence.steady else self.presence.away)
         self._learner = learner
         self._ledger = ledger
@@ -191,7 +192,7 @@ class SimulatedMachines:
         """Let a server begin a job as soon as it can: from when to when, and what the whole job costs."""
         now = self.loop.now
         start = max(now, self._servers_free.get(site, 0.0))
-        seconds, joules = self.fleet.work(flops)
+        seconds, joules = self._work(flops)
         end = self._servers_free[site] = max(now, min(start + seconds, failing))
         self.diary.add(site, start, end)
         return start, end, seconds, joules
@@ -207,6 +208,11 @@ class SimulatedMachines:
 
     def close(self) -> None:
         """Do nothing: no process was started."""
+
+
+def _never(site: int) -> float:
+    """When a server fails in a fleet in which none does."""
+    return math.inf
 
 
 class SimulatedFailures:
