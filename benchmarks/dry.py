@@ -6,8 +6,8 @@ clients a round over growing fleets, whose cost per round must not grow. Every c
 that its peak memory is its own; spans go to Parquet as in any run. What is imported on the way is imported before.
 
 ``--beside PATH`` runs every case also with the sources of another checkout, in turns, and prints ratios: medians of
-``--times N`` of the seconds of the processor, since others may be using the machine. ``--only WORD`` chooses cases by
-their titles.
+``--times N`` of the seconds of the processor, since others may be using the machine. ``--only WORD ...`` chooses
+cases by their titles.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ def main() -> None:
     words = argparse.ArgumentParser(description="Seconds and memory of dry runs.")
     words.add_argument("--beside", type=Path, help="another checkout, whose sources run the same cases in turns")
     words.add_argument("--times", type=int, default=1, help="how often each case runs; figures are medians")
-    words.add_argument("--only", default="", help="cases whose title has this in it")
+    words.add_argument("--only", nargs="+", default=[""], help="cases whose title has one of these in it")
     asked = words.parse_args()
     head = f"{'case':<50}{'seconds':>9}{'cpu':>8}{'µs/visit':>10}{'ms/round':>10}{'GiB':>7}"
     print(head + (f"{'cpu there':>11}{'ratio':>7}" if asked.beside else ""))
     rows = []
     for title, case in CASES.items():
-        if asked.only.lower() in title.lower():
+        if any(word.lower() in title.lower() for word in asked.only):
             rows.append({"case": title, **compare(title, *case, asked)})
     print(json.dumps(rows))
 

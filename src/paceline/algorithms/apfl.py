@@ -107,7 +107,8 @@ class APFL:
         """Download, train, upload, again and again; after a drop-out from the buffer's present model (NI-8)."""
         while True:
             try:
-                await world.presence.reach([device])
+                if not world.presence.online(device):
+                    await world.presence.reach([device])
                 start, clock = buffer.model, buffer.clock
                 delta = await world.visit(device, start, self.local, update=True)
             except Dropped as dropped:

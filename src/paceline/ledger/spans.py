@@ -135,6 +135,29 @@ class Ledger:
         if len(self.rows) >= CHUNK * WIDTH:
             self._flush()
 
+    def train_and_send(
+        self,
+        site: int,
+        start: float,
+        end: float,
+        round: int,
+        flops: float,
+        joules: float,
+        target: int,
+        sent_in: int,
+        size: float,
+    ) -> None:
+        """Book that a device trained and then, maybe in another round, sent so many bytes in no time: one call."""
+        self.visits += 1
+        self.flops += flops
+        self.joules += joules
+        self.busy_seconds += end - start
+        self.bytes += size
+        self.rows.frombytes(_packed(site, 0, 0, start, end, round, 0.0, flops, joules, NO_SITE))
+        self.rows.frombytes(_packed(site, TRANSFER, 0, end, end, sent_in, size, 0.0, 0.0, target))
+        if len(self.rows) >= CHUNK * WIDTH:
+            self._flush()
+
     def transfer(
         self,
         source: int,

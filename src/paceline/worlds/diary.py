@@ -61,7 +61,10 @@ class Diary:
 
     def _remember(self, site: int, span: Interval | list[float], now: float) -> None:
         """Keep a span beside the site's last one, and forget those that nobody can ask about any more."""
-        others, since = self._others.setdefault(site, []), min(self._since, now)
+        others, since = self._others.get(site), min(self._since, now)
+        if others is None:
+            self._others[site] = [span]
+            return
         if others and others[0][1] <= since:
             others[:] = [other for other in others if other[1] > since] if len(others) > 1 else ()
         others.append(span)

@@ -194,7 +194,8 @@ class Stage:
         question = self._diary.ask(begin)
         try:
             result = await event
-            self._waited(site, begin, round, cause if isinstance(cause, int) else cause(result))
+            if self.loop.now > begin:
+                self._waited(site, begin, round, cause if isinstance(cause, int) else cause(result))
         except Dropped:
             self._waited(site, begin, round, cause if isinstance(cause, int) else NO_SITE)
             raise

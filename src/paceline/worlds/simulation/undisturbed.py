@@ -76,10 +76,12 @@ class UndisturbedStage(Stage):
         begin, end, joules, trained = self._begin(client, model, recipe, round, flops, NOTHING)
         if end > begin:
             await self.loop.at(end)
-        self.ledger.train(client, begin, end, round, flops, joules)
-        self.note(client, begin, end)
         sent = trained - model if update else trained
-        self._book(client, home, sent.nbytes, self.round)
+        self.ledger.train_and_send(client, begin, end, round, flops, joules, home, self.round, sent.nbytes)
+        branch = BRANCH.get()
+        if branch is not None:
+            branch.note(client, begin, end)
+            branch.note_message(client, home, end)
         return sent
 
     def _begin(
