@@ -175,16 +175,18 @@ def write_partition(path: Path, counts: Mapping[str, Any]) -> None:
     write_json(path / PARTITION, counts)
 
 
-@cache
-def versions() -> Mapping[str, str]:
+def versions() -> dict[str, str]:
     """What ran: the interpreter and the packages that can change a number."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:  # run from a source tree that is not installed
-            found[package] = "not installed"
-    return found
+    return {"python": platform.python_version(), **{package: _version(package) for package in PACKAGES}}
+
+
+@cache
+def _version(package: str) -> str:
+    """Which version of a package is installed: it is read from a file, and every run asks."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        return "not installed"
 
 
 def _line(row: Mapping[str, Any]) -> str:

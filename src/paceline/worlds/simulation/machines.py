@@ -59,7 +59,6 @@ class SimulatedMachines:
         self.shares_links = fleet.network is not None and fleet.network.sharing is not None
         self.seconds = fleet.compute.mean_seconds
         self._cost = fleet.compute.cost
-        self._work = fleet.server.work
         self.diary = Diary(ledger, None if self.presence.steady else self.presence.away)
         self._learner = learner
         self._ledger = ledger
@@ -192,7 +191,7 @@ class SimulatedMachines:
         """Let a server begin a job as soon as it can: from when to when, and what the whole job costs."""
         now = self.loop.now
         start = max(now, self._servers_free.get(site, 0.0))
-        seconds, joules = self._work(flops)
+        seconds, joules = self.fleet.work(flops)
         end = self._servers_free[site] = max(now, min(start + seconds, failing))
         self.diary.add(site, start, end)
         return start, end, seconds, joules
