@@ -131,6 +131,31 @@ def test_what_is_sent_arrives_bit_for_bit_and_bytes_are_booked_at_both_ends(worl
     assert sent == received and all(size >= world.initial_model().nbytes for *_, size, _ in sent)
 
 
+def test_a_site_fetches_from_several_what_each_of_them_has(world):
+    async def main():
+        start = world.initial_model()
+        own = {client: [await world.train(client, start, LOCAL), start] for client in (2, 0)}
+        found = await world.fetch(own, 3)
+        back = {client: await world.send(models[0], 3, world.server) for client, models in found.items()}
+        return own, found, back
+
+    own, found, back = played(world, main())
+    assert list(found) == [2, 0] and all(len(models) == 2 for models in found.values())
+    for client, model in back.items():
+        assert torch.equal(value(world, model), value(world, own[client][0]))
+
+
+def test_a_visit_may_bring_the_update_alone(world):
+    async def main():
+        start = world.initial_model()
+        delta = await world.visit(1, start, LOCAL, update=True)
+        return await world.work(world.server, 1.0, start + delta), delta
+
+    newest, delta = played(world, main())
+    assert 0 < value(world, delta).norm() and torch.isfinite(value(world, newest)).all()
+    assert torch.allclose(value(world, newest) - value(world, world.initial_model()), value(world, delta), atol=1e-6)
+
+
 def test_a_model_is_where_it_was_sent_and_nowhere_else(world):
     async def main():
         trained = await world.train(0, world.initial_model(), LOCAL)
