@@ -152,7 +152,7 @@ def test_a_visit_may_bring_the_update_alone(world):
         return await world.work(world.server, 1.0, start + delta), delta
 
     newest, delta = played(world, main())
-    assert 0 < value(world, delta).norm() and torch.isfinite(value(world, newest)).all()
+    assert value(world, delta).norm() > 0 and torch.isfinite(value(world, newest)).all()
     assert torch.allclose(value(world, newest) - value(world, world.initial_model()), value(world, delta), atol=1e-6)
 
 
