@@ -290,6 +290,7 @@ def test_intervals():
     assert ratio.low < ratio.value < ratio.high
     assert np.isnan(mean_interval([5.0]).low)
     assert mean_interval([0.98, 0.99, 1.0], within=(0, 1)).high == 1.0
+    assert str(Interval(-2.22e-17, -0.00976, 0.00976)) == "0 (-0.00976 to 0.00976)"
     tied = mean_interval([5.0] * 3)
     assert str(tied) == "5 (in all 3 seeds)" and not tied.tells and mean_interval([5.0] * 6).tells
 
