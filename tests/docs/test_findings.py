@@ -14,7 +14,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # typer's own; a user never sees them
     from paceline.cli.main import main
 
-PAGE = (ROOT / "docs/findings.md").read_text()
+PAGE, _, TIMES = (ROOT / "docs/findings.md").read_text().partition("## How long it takes")
 SPANS = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", PAGE)]
 PLACEHOLDERS = {"paceline reproduce", "paceline reproduce ID", "pytest FILE -k WORDS"}
 REPRODUCED = [
@@ -51,6 +51,19 @@ def test_a_plan_can_be_made(command, capsys):
     with pytest.raises(SystemExit) as ending:
         main(shlex.split(command)[1:])
     assert not ending.value.code, capsys.readouterr().err
+
+
+def test_the_table_of_times_has_every_reproduction():
+    rows = [line.split("|")[2:4] for line in TIMES.splitlines() if re.match(r"\| .*`\w+-", line)]
+    columns = ([], [])
+    for cells in rows:
+        for column, cell in zip(columns, cells, strict=True):
+            names = re.findall(r"`([\w-]+)` \d+", cell)
+            prefix = names[0].partition("-")[0]
+            column.extend(name if not name.startswith("-") else prefix + name for name in names)
+    entries = REPRODUCTIONS.values()
+    assert sorted(columns[0]) == sorted(one.id for one in entries if not one.trained)
+    assert sorted(columns[1]) == sorted(one.id for one in entries if one.scales)
 
 
 def test_every_table_of_the_four_papers_has_a_row():
