@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 TELLING = 6
 """So many seeds that all tie are enough to tell a sign: the other one would come so in 1 of 32 cases, both ways."""
 
+ROUNDING = 1e-12
+"""What is so small beside an interval's width is an error of rounding, and told as 0."""
+
 
 class Interval(NamedTuple):
     """A value and the ends of its 95 % interval; one seed gives no interval."""
@@ -36,7 +39,9 @@ class Interval(NamedTuple):
             return _shown(self.value)
         if self.tied:
             return f"{_shown(self.value)} (in all {self.tied} seeds)"
-        return f"{_shown(self.value)} ({_shown(self.low)} to {_shown(self.high)})"
+        rounding = ROUNDING * (self.high - self.low)
+        value, low, high = (_shown(0.0 if abs(one) < rounding else one) for one in self[:3])
+        return f"{value} ({low} to {high})"
 
 
 def _shown(value: float) -> str:

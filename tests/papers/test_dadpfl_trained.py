@@ -11,7 +11,7 @@ from paceline.errors import SettingError
 from paceline.papers.claims import best, by_seed, first_round, shown
 from paceline.papers.dadpfl import ablations as dadpfl_ablations
 from paceline.papers.dadpfl import trained as dadpfl_trained
-from paceline.papers.dadpfl.ablations import FIXED, _fig5_rows, _fig6_rows, _fig7_rows, arrivals_row
+from paceline.papers.dadpfl.ablations import FIXED, _fig5_rows, _fig6_rows, _fig7_rows, arrivals_row, time_rows
 from paceline.papers.dadpfl.printed import METHODS, TABLE1
 from paceline.papers.dadpfl.scores import pruning_rows
 from paceline.papers.dadpfl.setups import MIDDLE, PAPER, SMALL, setups
@@ -297,6 +297,9 @@ def test_waiting_helps_or_not():
     named = {row.name: row for row in rows}
     assert named["digits: time of N = 10 / N = 0 to 62 %, first"].ours.startswith("0.8")
     assert "scored every 1 s" in named["digits: time of N = 10 / N = 0 to 62 %, smoothed"].note
+    assert "too long" not in named["digits: time of N = 10 / N = 0 to 62 %, smoothed"].note
+    (smoothed, first) = time_rows("x", {name: runs[name] for name in ("N = 10", "N = 0")}, 0.01)
+    assert "their smoothed times are too long" in smoothed.note and "too long" not in first.note
     runs["N = 0"], runs["N = 10"] = runs["N = 10"], runs["N = 0"]
     ok = verdicts(_fig7_rows(replace(SMALL["digits"], targets=(0.7,)), runs, times))
     assert ok["N = 10 - N = 0"] is ok["N = 10 - N = 0, rounds to 70 %, first"] is False

@@ -36,7 +36,9 @@ REQUEST = Request(scale="small", seeds=2, quiet=True, data="digits")
 def shrunk(monkeypatch):
     """Three rounds of digits, two capacities."""
     monkeypatch.setattr(pfedavg_scenes, "SMALL", {"digits": DIGITS})
-    monkeypatch.setattr(pfedavg_scenes, "LONGER", 1)
+    monkeypatch.setattr(pfedavg_scenes, "RACED", {})
+    monkeypatch.setattr(pfedavg_methods, "SMALL_ROUNDS", 3)
+    monkeypatch.setattr(pfedavg_capacities, "SMALL_ROUNDS", 3)
     monkeypatch.setattr(pfedavg_capacities, "CAPACITIES", (1, 100))
 
 

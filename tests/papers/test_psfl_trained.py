@@ -14,7 +14,8 @@ from paceline.papers.grid import Scene
 from paceline.papers.psfl import scenes as psfl_scenes
 from paceline.papers.psfl import structures as psfl_structures
 from paceline.papers.psfl import trained as psfl_trained
-from paceline.papers.psfl.tables import _winner_row
+from paceline.papers.psfl.levels import behind
+from paceline.papers.psfl.tables import at_time_rows, over_last_rows, winner_row
 from paceline.papers.psfl.targets import Racer, agrees, race, race_rows
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished, Laboratory, Trial
@@ -53,6 +54,22 @@ def test_figure_3_shrunk(shrunk, tmp_path):
     assert psfl_trained.fig3(request).rows == found.rows
     changed = [path for path in summaries if path.stat().st_mtime_ns != written[path]]
     assert changed == summaries[:1]
+
+
+def test_figure_8_shrunk(shrunk, monkeypatch, tmp_path):
+    few = ("dataset=digits", "clients=20", "fleet.times=discrete", "local.batch=20", "algorithm.participants=4")
+    monkeypatch.setattr(
+        psfl_trained, "panels", lambda *_: [Scene(name="a", words=few, rates=(), until=Until(time=50))]
+    )
+    found = psfl_trained.fig8(Request(scale="small", seeds=1, out=tmp_path, quiet=True))
+    rows = {row.name: row for row in found.rows}
+    for method in ("fedavg", "sfl", "psfl"):
+        note = rows[f"a: accuracy of {method} at 50 s"].note
+        assert "of 3 quarter decades" in note and "chosen with seeds 100, 101" in note
+        assert f"a: accuracy of {method} from 45 to 50 s" in rows
+    assert rows["a: psfl most accurate at equal time"].ours == "one seed cannot tell"
+    seeds = [path.parent.name.rpartition("seed")[2] for path in tmp_path.glob("trials/*/*/summary.json")]
+    assert {seed: seeds.count(seed) for seed in seeds} == {"100": 9, "101": 9, "0": 3}
 
 
 def test_results_of_other_settings_are_refused(tmp_path):
@@ -171,6 +188,32 @@ def test_every_trial_of_the_papers_scale_has_settings_that_are_possible(data, mo
     assert len({trial.name for trial in asked}) >= 2 * 3 * (5 * 2 + 1)
 
 
+@pytest.mark.parametrize("figure", [psfl_trained.fig8, psfl_trained.fig9])
+def test_figures_8_and_9_look_for_rates_beyond_the_end_that_is_best(figure, monkeypatch):
+    """Here the best rate is 0.01 for everybody: the grids of FedAvg and PSFL have to grow downwards to it."""
+    asked = []
+
+    def carry_out(self, trials):
+        asked.extend(trials)
+        return [risen(one.method, one.seed, 1 - abs(np.log10(one.rate) + 2) / 5, 8000.0) for one in trials]
+
+    monkeypatch.setattr(Laboratory, "carry_out", carry_out)
+    found = figure(Request(scale="paper", seeds=2, data="cifar10", quiet=True))
+    assert not any("end of the grid" in row.note for row in found.rows)
+    reported = {(one.case, one.method, one.rate) for one in asked if one.seed < 100}
+    assert {rate for _, _, rate in reported} == {0.01} and len(reported) == 9
+    for trial in asked[:1] + asked[-1:]:
+        settings = trial.settings()
+        settings.algorithm.check(settings.clients)
+        assert trial.until == Until(time=6000.0)
+
+
+def test_who_stopped_early_is_worse_than_who_learned_nothing():
+    whole, short = risen("sfl", 0, 0.0), risen("sfl", 1, 1.0)
+    assert behind([whole], 100.0) < behind([short], 200.0)
+    assert behind([risen("sfl", 0, 0.8)], 100.0) == (0, pytest.approx(-0.8 * 0.95))
+
+
 def test_a_dataset_that_the_figure_does_not_have_is_refused():
     with pytest.raises(SettingError, match="--data is 'mnist'"):
         psfl_trained.fig3(Request(scale="paper", data="mnist"))
@@ -192,12 +235,12 @@ def racer(method, tops, best=-4):
     return Racer(method, Tuned(best, {best - 1: slow, best: runs, best + 1: slow}), {best: runs, best + 1: slow})
 
 
-def risen(method, seed, top):
-    times = np.arange(1.0, 101)
+def risen(method, seed, top, until=100.0):
+    times = until * np.arange(1.0, 101) / 100
     trial = Trial(case="case", method=method, rate=0.1, seed=seed, overrides=(), until=Until(accuracy=0.9))
     return Finished(
-        trial=trial, status="done", reached=None, rounds=None, time=times, accuracy=top * times / 100, loss=1 - times,
-        columns={"round": times}, notes=(),
+        trial=trial, status="done", reached=None, rounds=None, time=times, accuracy=top * times / until,
+        loss=1 - times, columns={"round": times}, notes=(),
     )  # fmt: skip
 
 
@@ -219,6 +262,16 @@ def test_rows_of_made_up_races():
     assert edge.tuned.told.endswith("the best rate is an end of the grid")
 
 
+def test_rows_at_equal_time():
+    racers = [racer("fedavg", (0.70, 0.71, 0.72)), racer("sfl", (0.5,) * 3, -7), racer("psfl", (0.9, 0.91, 0.93))]
+    at = {row.name: row for row in at_time_rows("x", racers, 50.0)}
+    assert at["x: accuracy of fedavg at 50 s"].ours.startswith("0.355 (")
+    assert at["x: psfl most accurate at equal time"].ok is True
+    over = {row.name: row for row in over_last_rows("x", racers, 100.0)}
+    assert over["x: accuracy of fedavg from 90 to 100 s"].ours.startswith("0.674 (")  # 0.95 of 0.71
+    assert over["x: psfl most accurate from 90 to 100 s"].ok is True
+
+
 @pytest.mark.parametrize(
     ("psfl", "fedavg", "ours", "ok"),
     [((60, 61, 62), (50, 51, 53), "yes", True), ((50, 51, 53), (60, 61, 62), "no", False),
@@ -226,7 +279,7 @@ def test_rows_of_made_up_races():
 )  # fmt: skip
 def test_who_is_ahead_is_said_only_where_seeds_can_tell(psfl, fedavg, ours, ok):
     levels = {"psfl": dict(enumerate(psfl)), "fedavg": dict(enumerate(fedavg)), "sfl": dict.fromkeys(range(3), 1.0)}
-    row = _winner_row("x", levels)
+    row = winner_row("x", levels)
     assert (row.ours, row.ok) == (ours, ok)
 
 
@@ -237,6 +290,7 @@ def test_intervals():
     assert ratio.low < ratio.value < ratio.high
     assert np.isnan(mean_interval([5.0]).low)
     assert mean_interval([0.98, 0.99, 1.0], within=(0, 1)).high == 1.0
+    assert str(Interval(-2.22e-17, -0.00976, 0.00976)) == "0 (-0.00976 to 0.00976)"
     tied = mean_interval([5.0] * 3)
     assert str(tied) == "5 (in all 3 seeds)" and not tied.tells and mean_interval([5.0] * 6).tells
 

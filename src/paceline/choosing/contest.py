@@ -9,13 +9,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from itertools import count as upwards
-from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from paceline.choosing.cells import COMMON, SPLITS, Cell, Method, cells
+from paceline.choosing.cells import Cell, Method, cells
 from paceline.errors import DataError
 from paceline.papers.crossings import Arrivals, arrivals, smooth_crossing
 from paceline.papers.trials import Finished, Laboratory, Trial
@@ -130,7 +126,7 @@ def compete(laboratory: Laboratory, seeds: int, wanted: Iterable[Cell] = ()) -> 
     chosen = list(wanted) or list(cells())
     rates = _tuned(laboratory, chosen)
     trials = {
-        (cell, one.name): [_trial(cell, one, rates[cell, one.name], seed) for seed in fit_seeds(cell.split, seeds)]
+        (cell, one.name): [_trial(cell, one, rates[cell, one.name], seed) for seed in range(seeds)]
         for cell in chosen
         for one in cell.methods
     }
@@ -145,18 +141,6 @@ def compete(laboratory: Laboratory, seeds: int, wanted: Iterable[Cell] = ()) -> 
             Outcome(cell=cell, entries=tuple(found[cell, one.name] for one in cell.methods)) for cell in chosen
         ),
     )
-
-
-@cache
-def fit_seeds(split: str, count: int) -> tuple[int, ...]:
-    """The first so many seeds with which every class has a client: of two classes each, 20 may leave one out."""
-
-    def fits(seed: int) -> bool:
-        run = make_run(make_settings(BASE, [*COMMON, *SPLITS[split], f"seed={seed}"]), keep_spans=False)
-        labels = run.problem.label_counts()["labels"] or []
-        return bool(np.sum(labels, axis=0).min() > 0)
-
-    return tuple(islice(filter(fits, upwards()), count))
 
 
 def _summed(method: str, runs: Sequence[Finished]) -> Entry:

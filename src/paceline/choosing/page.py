@@ -56,7 +56,7 @@ is charged); **spfl** and **apfl** ([no one idles]({noidle})); **fedbuff** (a bu
 its devices). FedBuff and P-FedAvg aggregate at no cost here, so they are left out where the server is slow. Every
 method has the learning rate that served it best in that very federation, among half decades, on two seeds that are
 not reported; the grid of rates grows until the best lies inside. Evaluations are about as far apart, in virtual time,
-as rounds of FedAvg are. Seeds with which a class has no client at all (2, of two classes each) are left out.
+as rounds of FedAvg are.
 
 DA-DPFL is not here: it makes a model for each client and has no server
 ([what waiting costs it]({dadpfl}#beyond-the-paper-which-n-is-worth-its-time)).
@@ -74,8 +74,8 @@ TAIL = """## What this does not say
 One small network on one easy dataset, one target, {clients} devices that are always there and may all be at work at
 once. Where only some of many devices take part, where accuracies close to the best are wanted, or where a round takes
 hundreds of visits, the order may be another: on CIFAR-10 with 500 clients PSFL is ahead of FedAvg late in training
-([figures]({psfl})), while here its warm-up and its longer rounds cost more than it gains. SPFL is stable
-only at smaller rates, which the tuning finds. Nobody drops out, and nobody is hostile
+([figures]({psfl})), while here its warm-up and its longer rounds mostly cost more than it gains. SPFL is
+stable only at smaller rates, which the tuning finds. Nobody drops out, and nobody is hostile
 ([what that does](chaos.{md}))."""
 
 

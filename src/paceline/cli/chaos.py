@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from paceline.cli.names import begun
-from paceline.cli.options import Quiet, Set
+from paceline.cli.options import FiguresJson, Markdown, Quiet, Read, Set
+from paceline.cli.wide import wide_console
 from paceline.reading import parse_object, read_text
 
 if TYPE_CHECKING:
@@ -30,11 +31,9 @@ def chaos(
     ] = None,
     settings: Set = None,
     seed: Annotated[int, typer.Option("--seed", help="From which all runs and all faults are drawn.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page of the documentation.")] = False,
-    read: Annotated[
-        Path | None, typer.Option("--read", help="Run nothing: take the figures from this file of --json.")
-    ] = None,
+    json: FiguresJson = False,
+    markdown: Markdown = False,
+    read: Read = None,
     quiet: Quiet = False,
 ) -> None:
     """Inject faults into small runs: what goes on, what waits, what ends, and what that costs."""
@@ -77,9 +76,7 @@ def _print(found: Table) -> None:
     """One line a cell, for people."""
     from paceline.chaos.page import figures_of, summary
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
+    console = wide_console()
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     for title in ("algorithm", "fault", "outcome", "accuracy, time", "message"):
         grid.add_column(title, justify="right" if title == "accuracy, time" else "left")

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table as Grid
 
-from paceline.cli.options import Quiet
+from paceline.cli.options import FiguresJson, Markdown, Quiet, Read
+from paceline.cli.wide import wide_console
 from paceline.errors import SettingError
 from paceline.reading import parse_object, read_text
 
@@ -32,11 +32,9 @@ def choose(
             " be repeated, and all of it must be so.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page of the documentation.")] = False,
-    read: Annotated[
-        Path | None, typer.Option("--read", help="Run nothing: take the figures from this file of --json.")
-    ] = None,
+    json: FiguresJson = False,
+    markdown: Markdown = False,
+    read: Read = None,
     quiet: Quiet = False,
 ) -> None:
     """Compare methods in 36 small federations: which is fastest to an accuracy where, and by how much."""
@@ -67,15 +65,13 @@ def _read(path: Path) -> Table:
 def _run(out: Path | None, seeds: int, only: list[str], quiet: bool) -> Table:
     from paceline.choosing.cells import chosen
     from paceline.choosing.contest import compete
+    from paceline.ledger.directory import make_directory
     from paceline.papers.result import Request
     from paceline.papers.trials import Laboratory
 
     wanted = chosen(only)
     if out is not None:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise SettingError(f"--out {out} cannot be made a directory: {problem.strerror}") from None
+        make_directory(out)
     with Laboratory(Request(seeds=seeds, out=out, quiet=quiet)) as laboratory:
         return compete(laboratory, seeds, wanted)
 
@@ -84,9 +80,7 @@ def _print(found: Table) -> None:
     """One line a federation, for people."""
     from paceline.choosing.page import told
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
+    console = wide_console()
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     for title in ("data", "devices", "server", "links", "fastest, and its time over FedAvg's"):
         grid.add_column(title)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 import typer
 
-from paceline.cli.options import Set, Trust
+from paceline.cli.options import PlanJson, Set, Trust
 from paceline.errors import SettingError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def fleet_command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A new file: plan.html of a fleet file, fleet.toml of a run.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+    as_json: PlanJson = False,
 ) -> None:
     """Plan for a fleet, or make its file of a run."""
     if Path(fleet).expanduser().is_dir():

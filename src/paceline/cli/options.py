@@ -28,6 +28,10 @@ Seeds = Annotated[
 Out = Annotated[str | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summaries as JSON on standard output.")]
+FiguresJson = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")]
+PlanJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of the documentation.")]
+Read = Annotated[Path | None, typer.Option("--read", help="Run nothing: take the figures from this file of --json.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Absence = Annotated[
     str | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli.limits import some_draws
+from paceline.cli.options import PlanJson
 from paceline.cli.plan_answer import Answer, print_json
 from paceline.errors import SettingError
 from paceline.plans.neighbours import Peers, degree
@@ -62,7 +63,7 @@ def peers_command(
         float | None, typer.Option("--link-watts", help="Power of each end of a link in use.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="What all that is random follows from.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+    as_json: PlanJson = False,
 ) -> None:
     """DA-DPFL: how many clients start at once, how long the others wait, what a round takes in time and energy."""
     from paceline.plans.peers import simulate

@@ -10,6 +10,7 @@ import typer
 from paceline.cli.fleet import HELP as FLEET_HELP
 from paceline.cli.fleet import fleet_command
 from paceline.cli.mixing import mixing_command
+from paceline.cli.options import PlanJson
 from paceline.cli.peers import peers_command
 from paceline.cli.plan_answer import Answer, print_json
 from paceline.cli.servers import HELP as SERVERS_HELP
@@ -57,7 +58,7 @@ def overlap_command(
     jitter: Annotated[
         float, typer.Option("--jitter", help="Spread of T_l from visit to visit, as a share; simulated only.")
     ] = Pace.jitter,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+    as_json: PlanJson = False,
 ) -> None:
     """The times of five methods by formula and simulated, and their speed-ups over FedAvg."""
     # Algorithms and worlds need torch; plans that do not should not wait for it.

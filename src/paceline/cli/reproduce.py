@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from paceline.cli.limits import few_seeds
+from paceline.cli.wide import wide_console
 from paceline.papers.entries import MISSING
 from paceline.papers.registry import REPRODUCTIONS, dump
 from paceline.papers.registry import reproduce as compute
@@ -70,18 +71,18 @@ def _list(json: bool) -> None:
     for entry in REPRODUCTIONS.values():
         scales, shows = (", ".join(words) or WORDS[None] for words in (entry.scales, entry.shows))
         table.add_row(entry.id, entry.paper, shows, entry.title, scales, entry.training)
-    _console().print(table)
+    wide_console().print(table)
     missing = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("not computed anew, or in part", "", "why"):
         missing.add_column(title)
     for row in MISSING:
         missing.add_row(*row)
-    _console().print("", missing)
+    wide_console().print("", missing)
 
 
 def print_reproduction(found: Reproduction) -> None:
     """A table for people, and below it what there is to say about its rows."""
-    console = _console()
+    console = wide_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     referred = any(row.reference is not None for row in found.rows)
     for title in ("name", "paper", *(["reference"] if referred else []), "ours", "unit", "ok"):
@@ -107,8 +108,3 @@ def _shown(cell: Cell) -> str:
     if cell is None:
         return WORDS[None]
     return f"{cell:.4g}" if isinstance(cell, int | float) else escape(cell)
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=200)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paceline.cli.options import PlanJson
 from paceline.cli.plan_answer import Answer, print_json, refuse_existing
 from paceline.errors import SettingError
 from paceline.plans.demand import Demand
@@ -133,7 +134,7 @@ def servers_command(
     closed_form: Annotated[
         bool, typer.Option("--closed-form", help="Formulas only, at once; nothing is simulated.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+    as_json: PlanJson = False,
 ) -> None:
     """All candidates by formula and simulated, and which to choose."""
     # networkx is imported here and not above: help should not wait for it.

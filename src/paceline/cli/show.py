@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from paceline.cli.explain import meanings
+from paceline.cli.wide import wide_console
 from paceline.learn.executor import Statistics
 from paceline.ledger.directory import clean
 from paceline.report.runs import group_runs, load_run
@@ -27,9 +28,7 @@ def print_table(directories: Sequence[Path], statistics: Statistics) -> None:
     """The comparison, as the report shows it."""
     groups = group_runs([load_run(path) for path in directories])
     found = compared(groups)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
+    console = wide_console()
     table = _wide(found)
     console.print(table if console.measure(table).minimum <= console.width else _narrow(found))
     for remark in remarks(groups):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paceline.cli.options import PlanJson
 from paceline.cli.plan_answer import Answer, print_json
 from paceline.errors import SettingError
 
@@ -58,7 +59,7 @@ def structure_command(
     rounds: Annotated[
         int, typer.Option("--rounds", help="Rounds after which --distance shows the gap.", min=1)
     ] = 1000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+    as_json: PlanJson = False,
 ) -> None:
     """PSFL's best structure: how many sequences abreast (W), how many clients in each (S)."""
     from paceline.algorithms.structure import choose_structure

@@ -26,6 +26,19 @@ def random_holders(
     )
 
 
+def leave_none_out(holders: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Give each class that nobody holds to some client, in place of one of its classes that others hold too.
+
+    Where every class has a holder nothing is drawn and nothing changes.
+    """
+    mended = holders.copy()
+    for c in np.flatnonzero(~holders.any(axis=0)):
+        spare = np.argwhere(mended & (mended.sum(axis=0) > 1))
+        client, other = spare[rng.integers(len(spare))]
+        mended[client, [c, other]] = True, False
+    return mended
+
+
 def even_holders(
     clients: int, per_client: int, stock: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.bool_]:

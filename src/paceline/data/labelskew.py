@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.data.counting import draw_counts
-from paceline.data.holders import check_holders, even_holders, random_holders
+from paceline.data.holders import even_holders, leave_none_out, random_holders
 from paceline.data.schemes import even_sizes, require_positive, require_whole, share_out
-from paceline.data.shares import Partition, by_class, deal, from_owners, offsets_of, require_enough
+from paceline.data.shares import Groups, Labels, Partition, by_class, deal, from_owners, offsets_of, require_enough
 from paceline.errors import PartitionError, SettingError
 
 TRIES = 1000
@@ -37,11 +36,7 @@ class Dirichlet:
         _check_minimum("dirichlet", self.minimum)
 
     def split(
-        self,
-        labels: NDArray[np.int64],
-        clients: int,
-        rng: np.random.Generator,
-        groups: NDArray[Any] | None = None,
+        self, labels: Labels, clients: int, rng: np.random.Generator, groups: Groups | None = None
     ) -> Partition:
         """Draw shares of classes and deal the samples."""
         require_enough(len(labels), clients)
@@ -71,11 +66,7 @@ class ExDir:
         _check_minimum("exdir", self.minimum)
 
     def split(
-        self,
-        labels: NDArray[np.int64],
-        clients: int,
-        rng: np.random.Generator,
-        groups: NDArray[Any] | None = None,
+        self, labels: Labels, clients: int, rng: np.random.Generator, groups: Groups | None = None
     ) -> Partition:
         """Draw holders, then shares, then deal the samples."""
         require_enough(len(labels), clients)
@@ -91,8 +82,9 @@ class Pathological:
 
     A class is cut into equal shares for its holders, and has as many holders as its size asks; every sample
     is used exactly once. With ``equal`` (DisPFL, DA-DPFL) clients are equally large and draw uniformly from
-    classes chosen at random; a class that is exhausted is used again from its start, so that samples can be
-    owned more than once and some not at all.
+    classes chosen at random; a class that nobody chose replaces one that several clients have, so that
+    nothing is asked of models that no client could teach them. A class that is exhausted is used again from
+    its start, so that samples can be owned more than once and some not at all.
     """
 
     classes: int = 2
@@ -102,11 +94,7 @@ class Pathological:
         require_whole("pathological", "classes", self.classes)
 
     def split(
-        self,
-        labels: NDArray[np.int64],
-        clients: int,
-        rng: np.random.Generator,
-        groups: NDArray[Any] | None = None,
+        self, labels: Labels, clients: int, rng: np.random.Generator, groups: Groups | None = None
     ) -> Partition:
         """Choose holders and cut the classes among them."""
         require_enough(len(labels), clients)
@@ -114,9 +102,8 @@ class Pathological:
         if not self.equal:
             holders = even_holders(clients, self.classes, stock, rng)
             return deal(which, share_out(holders, np.ones(clients), stock), rng)
-        if self.classes > len(stock):
-            check_holders(clients, self.classes, len(stock))
-        holders = random_holders(clients, self.classes, len(stock), rng, floor=0, tries=1)
+        drawn = random_holders(clients, self.classes, len(stock), rng, floor=0, tries=1)
+        holders = leave_none_out(drawn, rng)
         counts = rng.multinomial(even_sizes(len(labels), clients), holders / self.classes)
         return _deal_again(which, counts, rng)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paceline.data.schemes import Scheme
-from paceline.data.shares import Partition
+from paceline.data.shares import Groups, Labels, Partition
 from paceline.errors import PartitionError, SettingError
 from paceline.reading import shown
 
@@ -29,11 +27,7 @@ class Oversampled:
     """One for each class."""
 
     def split(
-        self,
-        labels: NDArray[np.int64],
-        clients: int,
-        rng: np.random.Generator,
-        groups: NDArray[Any] | None = None,
+        self, labels: Labels, clients: int, rng: np.random.Generator, groups: Groups | None = None
     ) -> Partition:
         """Repeat the samples, and deal them out by the other scheme."""
         classes = int(labels.max()) + 1

@@ -47,7 +47,7 @@ PARTITIONS: Forms[Scheme] = Forms(
         "pathological:CLASSES[,equal]",
         Pathological,
         "each client holds so many classes, each cut into equal shares for its holders; with equal, clients are"
-        " equally large",
+        " equally large and draw from classes chosen at random, of which none is left without a client",
         "pathological:2",
         _KINDS,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from paceline.bounds import Bounds
 from paceline.data.counting import apportion, draw_counts, grant
 from paceline.data.holders import even_holders
-from paceline.data.shares import Partition, by_class, deal, from_owners, offsets_of, require_enough
+from paceline.data.shares import Groups, Labels, Partition, by_class, deal, from_owners, offsets_of, require_enough
 from paceline.errors import PartitionError, SettingError
 
 
@@ -19,11 +19,7 @@ class Scheme(Protocol):
     """A way to split labelled samples among clients."""
 
     def split(
-        self,
-        labels: NDArray[np.int64],
-        clients: int,
-        rng: np.random.Generator,
-        groups: NDArray[Any] | None = None,
+        self, labels: Labels, clients: int, rng: np.random.Generator, groups: Groups | None = None
     ) -> Partition:
         """Give samples to clients; groups say where each sample comes from, for those who ask."""
 
@@ -33,11 +29,7 @@ class Iid:
     """Everyone draws from the same population; sizes differ by at most one."""
 
     def split(
-        self,
-        labels: NDArray[np.int64],
-        clients: int,
-        rng: np.random.Generator,
-        groups: NDArray[Any] | None = None,
+        self, labels: Labels, clients: int, rng: np.random.Generator, groups: Groups | None = None
     ) -> Partition:
         """Shuffle all samples and cut them into parts of equal size."""
         require_enough(len(labels), clients)
@@ -61,11 +53,7 @@ class PowerLaw:
             require_whole("powerlaw", "classes", self.classes)
 
     def split(
-        self,
-        labels: NDArray[np.int64],
-        clients: int,
-        rng: np.random.Generator,
-        groups: NDArray[Any] | None = None,
+        self, labels: Labels, clients: int, rng: np.random.Generator, groups: Groups | None = None
     ) -> Partition:
         """Draw a Pareto weight for each client and share the samples by it, at least one each."""
         require_enough(len(labels), clients)
@@ -94,11 +82,7 @@ class Dominant:
             raise SettingError(f"dominant: the share is {self.share:g}, wanted 0 to 1, as in 'dominant:0.3'")
 
     def split(
-        self,
-        labels: NDArray[np.int64],
-        clients: int,
-        rng: np.random.Generator,
-        groups: NDArray[Any] | None = None,
+        self, labels: Labels, clients: int, rng: np.random.Generator, groups: Groups | None = None
     ) -> Partition:
         """Grant the dominant shares first, then fill up."""
         require_enough(len(labels), clients)
@@ -122,11 +106,7 @@ class Natural:
     choose: bool = False
 
     def split(
-        self,
-        labels: NDArray[np.int64],
-        clients: int,
-        rng: np.random.Generator,
-        groups: NDArray[Any] | None = None,
+        self, labels: Labels, clients: int, rng: np.random.Generator, groups: Groups | None = None
     ) -> Partition:
         """Give whole groups to clients."""
         if groups is None:

@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 
 from paceline.errors import PartitionError
 
+Labels = NDArray[np.int64]
+"""The class of every sample."""
+Groups = NDArray[Any]
+"""Where every sample comes from: a writer, a site."""
+
 
 @dataclass(frozen=True)
 class Skew:

@@ -60,10 +60,7 @@ def refuse_taken(path: Path) -> None:
 def new_directory(path: Path) -> Iterator[None]:
     """Have this directory, and those above it; whoever is refused in there leaves none that was not there before."""
     made = [one for one in (path, *path.parents) if not one.exists()]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise SettingError(f"--out {path} cannot be made a directory: {problem.strerror}") from None
+    make_directory(path)
     try:
         yield
     except SettingError:
@@ -71,6 +68,14 @@ def new_directory(path: Path) -> Iterator[None]:
             for one in made:
                 one.rmdir()
         raise
+
+
+def make_directory(path: Path) -> None:
+    """Have this directory, and those above it; called before the work, so that a path that cannot be is known."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise SettingError(f"--out {path} cannot be made a directory: {problem.strerror}") from None
 
 
 def refuse_links(path: Path) -> None:
@@ -108,10 +113,7 @@ class RunDirectory:
         """A new directory with the settings in it; one that holds a run already is refused, never overwritten."""
         if (path / SETTINGS).exists():
             raise SettingError(f"{path} already holds a run; choose another --out, or move it away")
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise SettingError(f"--out {path} cannot be made a directory: {problem.strerror}") from None
+        make_directory(path)
         write_json(path / SETTINGS, clean({**settings, "versions": versions()}))
         if said := command():
             (path / COMMAND).write_text(said + "\n", encoding="utf-8")

@@ -39,7 +39,9 @@ def reproduce(
     if data is not None and not entry.trained:
         raise SettingError(f"data is {data!r}, but {entry.id} has no choice of datasets; leave out --data")
     if out is not None:
-        _make_directory(out)
+        from paceline.ledger.directory import make_directory  # which the list of reproductions need not wait for
+
+        make_directory(out)
     begin = time.perf_counter()
     found = entry.load()(Request(scale=scale, seeds=seeds, out=out, quiet=quiet, data=data))
     found = replace(
@@ -61,14 +63,6 @@ def _scale(entry: Entry, scale: str | None) -> str | None:
     if not entry.scales:
         raise SettingError(f"scale is {scale!r}, but {entry.id} has only one size; leave out --scale")
     raise SettingError(f"scale is {scale!r}; {entry.id} has: {', '.join(entry.scales)}")
-
-
-def _make_directory(out: Path) -> None:
-    """Before the work, so that a path that cannot be is known at once."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise SettingError(f"--out {out} cannot be made a directory: {problem.strerror}") from None
 
 
 def write(found: Reproduction, out: Path) -> None:

@@ -20,7 +20,7 @@ from paceline.papers.claims import (
     ratio,
     shown,
 )
-from paceline.papers.crossings import WAYS, arrived, evenly_spaced
+from paceline.papers.crossings import EARLY, WAYS, arrived, evenly_spaced
 from paceline.papers.dadpfl.printed import FIGURE_6, FIGURE_7
 from paceline.papers.dadpfl.scores import draw_both, pruning_rows
 from paceline.papers.dadpfl.setups import Setup, setups
@@ -198,11 +198,10 @@ def time_rows(data: str, both: Runs, target: float) -> list[Row]:
         mine, other = (arrived(those, target, way) for those in runs.values())
         known = set(mine.seconds) & set(other.seconds)
         ours = str(ratio(mine.seconds, other.seconds)) if known else "no seed has both"
-        note = (
-            f"scored every {interval:.3g} s; {len(mine.crossings)} and {len(other.crossings)} of {mine.tried} seeds"
-        )
+        counts = f"{len(mine.crossings)} and {len(other.crossings)} of {mine.tried} seeds arrived"
+        early = f"; {EARLY}" if mine.early or other.early else ""
         name = f"{data}: time of {every} / N = 0 to {100 * target:g} %, {way}"
-        rows.append(Row(name, None, ours, "times", None, f"{note} arrived"))
+        rows.append(Row(name, None, ours, "times", None, f"scored every {interval:.3g} s; {counts}{early}"))
     return rows
 
 

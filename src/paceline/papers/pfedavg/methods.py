@@ -25,7 +25,7 @@ from paceline.papers.crossings import EARLY, WAYS, arrived
 from paceline.papers.grid import Found, Grid, Scene, Variant
 from paceline.papers.pfedavg.iterations import recordings
 from paceline.papers.pfedavg.racing import evenly, on_clocks, race
-from paceline.papers.pfedavg.scenes import NOTE, RACE_NOTE, TIME_NOTE, network, scenes, tuned
+from paceline.papers.pfedavg.scenes import NOTE, RACE_NOTE, TIME_NOTE, courses, network, scenes, tuned
 from paceline.papers.pictures import draw_lines, lines
 from paceline.papers.result import Reproduction, Request, Row
 from paceline.papers.trials import Column, Finished, Laboratory, trained
@@ -34,6 +34,8 @@ from paceline.statistics import mean_interval
 METHODS = ("fedavg", "p-fedavg", "hierfavg", "dpsgd")
 TINY, FAR = 2.0, 5.0
 """Points of accuracy within which two methods are level, and beyond which one is far ahead."""
+SMALL_ROUNDS = 120
+"""Of the race at the small scale: DPSGD needs that many."""
 TORUS = ("p-fedavg.topology=torus:3x3",)
 
 
@@ -83,7 +85,7 @@ level = partial(between, low=-TINY, high=TINY)
 @trained
 def fig6(request: Request, laboratory: Laboratory) -> Reproduction:
     """PF-T3: over time, between servers of 100 Mbit/s (Exodus), P-FedAvg is the first to be accurate."""
-    chosen = scenes(request, ("cifar10", "femnist", "mnist"), lean=True)
+    chosen = courses(request, ("cifar10", "femnist", "mnist"), SMALL_ROUNDS)
     found = race(laboratory, chosen, {name: (name, TORUS) for name in METHODS}, request.seeds)
     rows, panels = [], {}
     for scene in chosen:
