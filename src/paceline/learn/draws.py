@@ -76,14 +76,14 @@ def _some_batches(
     key_C: NDArray[np.int64], size_C: NDArray[np.int64], step_C: NDArray[np.int64], batch: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """(C, S, B) positions and which of them are samples, for clients of similar size."""
-    if size_C.min() == size_C.max():  # the usual case, and every visit by itself
-        places = _common_places(int(size_C[0]), int(step_C[0]), batch)
-    else:
-        places = _places(size_C, step_C, batch)
-    order_CEN = _orders(key_C.view(np.uint64), size_C[:, None], places.epochs, int(size_C.max()))
-    where_CSB = np.broadcast_to(places.where_CSB, (len(key_C), *places.where_CSB.shape[1:]))
-    index = np.take_along_axis(order_CEN.reshape(len(key_C), -1), where_CSB.reshape(len(key_C), -1), axis=1)
-    return index.reshape(where_CSB.shape), places.real_CSB
+    clients, longest = len(key_C), int(size_C.max())
+    alike = size_C.min() == longest  # the usual case, and every visit by itself
+    places = _common_places(longest, int(step_C[0]), batch) if alike else _places(size_C, step_C, batch)
+    order_CN = _orders(key_C.view(np.uint64), size_C[:, None], places.epochs, longest).reshape(clients, -1)
+    if alike:
+        return order_CN[:, places.where_CSB[0]], places.real_CSB
+    index = np.take_along_axis(order_CN, places.where_CSB.reshape(clients, -1), axis=1)
+    return index.reshape(places.where_CSB.shape), places.real_CSB
 
 
 class _Places(NamedTuple):

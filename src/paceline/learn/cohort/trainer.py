@@ -160,16 +160,14 @@ class CohortTrainer:
         rows = self.rules.rows(program, recipe.batch, common=True)
         batches = draw_batches(keys, [job.size for job in jobs], recipe, rows)
         x, y = self._data(jobs[0].shards.x, jobs[0].shards.y, jobs[0].space.dtype)
-        real_CSB = torch.from_numpy(batches.real_CSB).to(self.device)
         steps_C = np.array(batches.steps_C)
         rate_CS = np.array([job.lr for job in jobs])[:, None] * (np.arange(steps_C[0]) < steps_C[:, None])
-        weight_CSB = real_CSB.to(x.dtype)
-        weight_CSB /= weight_CSB.sum(dim=2, keepdim=True).clamp_(min=1.0)
+        weight_CSB = batches.real_CSB / np.maximum(batches.real_CSB.sum(axis=2, keepdims=True), 1)
         return DrawnSteps(
             recipe=recipe,
-            key_C=torch.tensor(keys, device=self.device),
+            key_C=torch.from_numpy(np.array(keys)).to(self.device),
             rows_CSB=torch.from_numpy(rows_of(jobs, batches)).to(self.device),
-            weight_CSB=weight_CSB,
+            weight_CSB=torch.from_numpy(weight_CSB).to(self.device, x.dtype),
             steps_C=batches.steps_C,
             left_C=torch.from_numpy(steps_C).to(self.device),
             lr_CS=torch.from_numpy(rate_CS).to(self.device, x.dtype),
