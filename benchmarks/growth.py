@@ -142,13 +142,23 @@ def slope(points: tuple[int, ...], values: list[float]) -> float:
     return math.log(values[-1] / values[-2]) / math.log(points[-1] / points[-2])
 
 
+def short(number: int) -> str:
+    """A number as an axis has room for: 300, 10k, 1M."""
+    for unit, name in ((1_000_000, "M"), (1_000, "k")):
+        if number >= 10 * unit or number == unit:
+            return f"{number / unit:g}{name}"
+    return str(number)
+
+
 def draw(found: dict[str, list[dict[str, float]]], path: Path) -> None:
     """Rate and memory of every curve, on logarithmic axes."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
+    plain = FuncFormatter(lambda value, _: f"{value:,.0f}")
     figure, grid = plt.subplots(len(found), 2, figsize=(8, 2.2 * len(found)), squeeze=False, layout="constrained")
     for (rate, memory), (title, rows) in zip(grid, found.items(), strict=True):
         curve = CURVES[title]
@@ -159,6 +169,10 @@ def draw(found: dict[str, list[dict[str, float]]], path: Path) -> None:
             axis.set_ylabel(unit)
             axis.grid(visible=True, which="major", color="#dddddd")
             axis.set_ylim(bottom=min(row[key] for row in rows) / 2, top=max(row[key] for row in rows) * 2)
+            axis.set_xticks(curve.points, [*map(short, curve.points)])
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if key == "mib" else (1, 3)))
+            axis.yaxis.set_major_formatter(plain)
+            axis.minorticks_off()
         rate.set_title(title, loc="left", fontsize=10)
     figure.savefig(path, dpi=110)
 

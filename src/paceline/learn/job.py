@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -63,7 +64,13 @@ class Shards:
 
     def size(self, client: int) -> int:
         """How many samples this client owns."""
-        return int(self.offsets[client + 1] - self.offsets[client])
+        return self._sizes[client]
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """By client: every visit asks, and a list answers sooner than an array."""
+        found: list[int] = np.diff(self.offsets).tolist()
+        return found
 
 
 @dataclass(frozen=True, eq=False, slots=True)
