@@ -1,29 +1,14 @@
 """A site fetches what several others send: one after the other or at once, who is away is left out."""
 
-import math
-
 import pytest
 
 from paceline.learn.recipe import LocalSGD
 from paceline.worlds.barrier import Branch
 from paceline.worlds.simulation.undisturbed import UndisturbedStage
 from paceline.worlds.stage import Stage
-from tests.worlds.worlds import FixedLinks, dry_world, play, spans
+from tests.worlds.worlds import FixedLinks, Late, dry_world, play, spans
 
 LOCAL = LocalSGD()
-
-
-class WithoutOne:
-    """Device 1 is away until 7 s."""
-
-    def next_online(self, device, now):
-        return max(now, 7.0) if device == 1 else now
-
-    def online_until(self, device, now):
-        return math.inf
-
-    def leaves(self, device, visit, start, seconds):
-        return None
 
 
 def fetched(world, *sources, target=3):
@@ -44,7 +29,7 @@ def test_links_that_carry_one_at_a_time_bring_one_after_the_other():
 
 
 def test_who_is_away_is_left_out():
-    world = dry_world([1.0] * 4, links=FixedLinks(2.0), availability=WithoutOne())
+    world = dry_world([1.0] * 4, links=FixedLinks(2.0), availability=Late())
     assert fetched(world, 2, 1, 0) == [2, 0] and world.now() == 4.0
 
 

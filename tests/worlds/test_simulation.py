@@ -18,7 +18,7 @@ from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
 from paceline.system import Dropouts, Leave, UndefinedServer
 from paceline.worlds.absence import WAIT, Absence
-from tests.worlds.worlds import FixedLinks, Table, dry_world, play, quadratic_world, spans
+from tests.worlds.worlds import FixedLinks, Late, Table, dry_world, play, quadratic_world, spans
 
 LOCAL = LocalSGD()
 
@@ -335,16 +335,6 @@ def test_a_transfer_starts_when_both_ends_are_there():
 
 
 def test_a_rider_waits_for_the_next_one_to_come_online():
-    class Late:
-        def next_online(self, device, now):
-            return max(now, 7.0) if device == 1 else now
-
-        def online_until(self, device, now):
-            return math.inf
-
-        def leaves(self, device, visit, start, seconds):
-            return None
-
     world = dry_world([1.0, 1.0], availability=Late(), absence=WAIT)
 
     async def ride():

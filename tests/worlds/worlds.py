@@ -1,5 +1,7 @@
 """Small worlds for tests: times are given by hand, and nothing is learned unless asked."""
 
+import math
+
 import numpy as np
 import torch
 
@@ -129,3 +131,16 @@ def learn(world, main, trainer=None):
             if hold is not None:
                 world.loop.settle(hold, promise.result)
     return world.loop.result()
+
+
+class Late:
+    """Device 1 is away until 7 s."""
+
+    def next_online(self, device, now):
+        return max(now, 7.0) if device == 1 else now
+
+    def online_until(self, device, now):
+        return math.inf
+
+    def leaves(self, device, visit, start, seconds):
+        return None
