@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,12 +13,10 @@ import torch
 from paceline.errors import SettingError
 from paceline.learn.job import Trainer
 from paceline.ledger.directory import versions
-from paceline.references import is_reference
+from paceline.runs.outside import code_digest, named_outside
 from paceline.runs.run import Run
 
 Same = dict[str, str]
-_PARTS = re.compile(r"[:,+@=]")
-CHUNK = 1 << 20
 DATA = "data of "
 """How the names of digests of data begin."""
 
@@ -33,10 +28,14 @@ def circumstances(runs: Sequence[Run], trainer: Trainer) -> Same:
     found["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device.type)
     found["threads"] = str(getattr(trainer, "threads", 1))
     found["visits before learning is computed"] = ", ".join(str(run.learner.flush_limit) for run in runs)
-    for run in runs:
-        for text in _texts(run.recorder.described):
-            found |= _named_by(text)
-    return found
+    found["code paceline"] = _own_code()
+    return found | named_outside(run.recorder.described for run in runs)
+
+
+@cache
+def _own_code() -> str:
+    """Of this program: its version says little where somebody works on it."""
+    return code_digest("paceline")
 
 
 def data_digests(runs: Sequence[Run]) -> Same:
@@ -77,48 +76,6 @@ def _word(name: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:12]}..."
-
-
-def _texts(words: Any) -> Iterator[str]:
-    if isinstance(words, Mapping):
-        for value in words.values():
-            yield from _texts(value)
-    elif isinstance(words, str):
-        yield words
-
-
-def _named_by(text: str) -> Same:
-    """Digests of the files and modules that a setting names."""
-    found: Same = {}
-    candidates = {text, *(_PARTS.split(text))}
-    for part in sorted(candidates):
-        if part and len(part) < 4096 and Path(part).is_file():
-            found[f"file {part}"] = _file_digest(Path(part))
-    for part in text.split("+"):
-        if is_reference(reference := part.partition("@")[0]):
-            place = reference.partition(":")[0]
-            source = _source_of(place)
-            if source is not None and source.is_file():
-                found[f"code {place}"] = _file_digest(source)
-    return found
-
-
-def _source_of(place: str) -> Path | None:
-    """The file of a module, if it has one: what was typed into a notebook has none, and a script has no spec."""
-    loaded = sys.modules.get(place)
-    if loaded is not None:
-        file = getattr(loaded, "__file__", None)
-        return Path(file) if file else None
-    spec = importlib.util.find_spec(place)
-    return Path(spec.origin) if spec is not None and spec.origin is not None else None
-
-
-def _file_digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while data := file.read(CHUNK):
-            digest.update(data)
-    return digest.hexdigest()
 
 
 def _digest(arrays: Sequence[np.ndarray[Any, Any]]) -> str:
