@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from paceline.errors import DataError
+from paceline.ledger.durable import to_disk
 from paceline.ledger.packing import Packed, pack, unpack
 from paceline.reading import require_file
 
@@ -64,9 +64,9 @@ def write_checkpoint(
     path = folder / f"stop-{stop:09d}.safetensors"
     draft = path.with_suffix(".part")
     save_file(tensors, draft, {"paceline": json.dumps(header), "sha256": _digest(tensors, header)})
-    _to_disk(draft)
+    to_disk(draft)
     draft.replace(path)
-    _to_disk(folder)
+    to_disk(folder)
     files = _files(folder)
     sizes = [file.stat().st_size for file in files]
     for draft in folder.glob("*.part"):  # of somebody who was killed in the middle
@@ -147,12 +147,3 @@ def _digest(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> str:
 def _files(folder: Path) -> list[Path]:
     """Return the files of checkpoints, the latest first."""
     return sorted(folder.glob("stop-*.safetensors"), reverse=True) if folder.is_dir() else []
-
-
-def _to_disk(path: Path) -> None:
-    """Have the system write this file, or this folder's list of files, to the disk now."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,8 @@ from typing import Any
 from paceline.bounds import bounded
 from paceline.config import apply
 from paceline.errors import DataError
-from paceline.ledger.directory import EXPERIMENT, write_json
+from paceline.ledger.directory import EXPERIMENT
+from paceline.ledger.durable import replace_durably
 from paceline.reading import parse_object, read_text
 from paceline.references import refuse_untrusted
 from paceline.runs.keeper import Keeping
@@ -55,8 +57,8 @@ class Manifest:
     format: int = FORMAT
 
     def write(self, directory: Path) -> None:
-        """Into a directory, whole or not at all."""
-        write_json(directory / EXPERIMENT, asdict(self))
+        """Into a directory, whole or not at all, also when the power goes: nothing can be resumed without it."""
+        replace_durably(directory / EXPERIMENT, json.dumps(asdict(self), indent=2) + "\n")
 
     def all_settings(self, where: Path, *, trust: bool) -> tuple[Settings, ...]:
         """The settings of all runs; code that they name needs ``trust``."""

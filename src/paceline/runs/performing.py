@@ -14,6 +14,7 @@ from paceline.learn.executor import Executor, Statistics
 from paceline.learn.graph import Model
 from paceline.learn.register import Register, registering
 from paceline.ledger.directory import new_directory, refuse_links, refuse_taken
+from paceline.ledger.durable import all_to_disk
 from paceline.ledger.lock import Lock
 from paceline.runs.driver import drive, make_executor, make_ready
 from paceline.runs.experiment import Experiment
@@ -165,6 +166,8 @@ def _perform_kept(
             manifest.status = "interrupted"
             raise
         else:
+            if again or keeper.kept.checkpoints:  # a long run: what it leaves must be there when these are not
+                all_to_disk({run.directory or out for run in runs})
             manifest.status = "done"
         finally:
             keeper.close()
