@@ -12,7 +12,7 @@ import torch
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import DataError, SettingError
 from paceline.ledger import lock
-from paceline.ledger.directory import EXPERIMENT
+from paceline.ledger.directory import EXPERIMENT, SETTINGS
 from paceline.ledger.spans import Ledger
 from paceline.runs.experiment import make_experiment
 from paceline.runs.keeper import Keeper, Keeping
@@ -244,3 +244,15 @@ def test_a_disk_that_is_full_in_the_middle_of_a_schedule_is_not_the_end_of_a_run
     assert json.loads((tmp_path / "out" / EXPERIMENT).read_text())["status"] == "interrupted"
     assert resume(read_resumption(tmp_path / "out")).failures == []
     assert kept_files(tmp_path / "out") == kept_files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("damage", [None, b"", b'{"algorithm": "fed'])
+def test_settings_that_are_missing_or_damaged_are_written_again(tmp_path, monkeypatch, damage):
+    """They are in the manifest too; all else of the run that is there is still its own."""
+    perform(experiment(["fedavg"], tmp_path / "whole"))
+    directory = cut_off(monkeypatch, ["fedavg"], tmp_path, 2, 3)
+    described = (directory / SETTINGS).read_bytes()
+    (directory / SETTINGS).unlink() if damage is None else (directory / SETTINGS).write_bytes(damage)
+    assert resume(read_resumption(directory)).failures == []
+    assert kept_files(directory) == kept_files(tmp_path / "whole")
+    assert (directory / SETTINGS).read_bytes() == described
