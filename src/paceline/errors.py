@@ -21,9 +21,13 @@ and the algorithm says what becomes of it. SlowerWay is a warning: all goes on.
 from __future__ import annotations
 
 import difflib
+import errno
 import math
 from collections.abc import Iterable
 from typing import Literal
+
+DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
+"""What systems say of a disk that is full or failing: no fault of a run, which can go on when that is over."""
 
 
 class PacelineError(Exception):
@@ -115,6 +119,11 @@ class Severed(Dropped):
     def __init__(self, source: int, target: int, at: float) -> None:
         super().__init__(target, at, reason="severed")
         self.source = source
+
+
+def is_of_disk(problem: BaseException) -> bool:
+    """Whether something could not be written for want of room, or of a disk that works."""
+    return isinstance(problem, OSError) and problem.errno in DISK
 
 
 def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:

@@ -1,5 +1,6 @@
 """A run that was cut off anywhere and resumed is the run that was not: rows, weights, counts and spans."""
 
+import errno
 import json
 import shutil
 
@@ -11,7 +12,8 @@ import torch
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import DataError, SettingError
 from paceline.ledger import lock
-from paceline.ledger.directory import EXPERIMENT
+from paceline.ledger.directory import EXPERIMENT, SETTINGS
+from paceline.ledger.spans import Ledger
 from paceline.runs.experiment import make_experiment
 from paceline.runs.keeper import Keeper, Keeping
 from paceline.runs.performing import perform, read_resumption, resume
@@ -220,3 +222,37 @@ def test_half_a_line_at_the_end_is_cut_off(tmp_path, monkeypatch):
     perform(experiment(["fedavg"], tmp_path / "whole"))
     resume(read_resumption(directory))
     assert kept_files(directory) == kept_files(tmp_path / "whole")
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_schedule_is_not_the_end_of_a_run(tmp_path, monkeypatch):
+    """Long runs write spans while their schedules go on: that there is no room for these is no failure of theirs."""
+    monkeypatch.setattr("paceline.ledger.spans.CHUNK", 16)
+    perform(experiment(["fedavg"], tmp_path / "whole"))
+    written, too_much = Ledger._write, iter([full_disk])  # what is smaller has room
+
+    def write(self, *words):
+        next(too_much, written)(self, *words)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "_write", write)
+        with pytest.raises(OSError, match="No space left"):
+            perform(experiment(["fedavg"], tmp_path / "out"))
+    assert json.loads((tmp_path / "out" / EXPERIMENT).read_text())["status"] == "interrupted"
+    assert resume(read_resumption(tmp_path / "out")).failures == []
+    assert kept_files(tmp_path / "out") == kept_files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("damage", [None, b"", b'{"algorithm": "fed'])
+def test_settings_that_are_missing_or_damaged_are_written_again(tmp_path, monkeypatch, damage):
+    """They are in the manifest too; all else of the run that is there is still its own."""
+    perform(experiment(["fedavg"], tmp_path / "whole"))
+    directory = cut_off(monkeypatch, ["fedavg"], tmp_path, 2, 3)
+    described = (directory / SETTINGS).read_bytes()
+    (directory / SETTINGS).unlink() if damage is None else (directory / SETTINGS).write_bytes(damage)
+    assert resume(read_resumption(directory)).failures == []
+    assert kept_files(directory) == kept_files(tmp_path / "whole")
+    assert (directory / SETTINGS).read_bytes() == described

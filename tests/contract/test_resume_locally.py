@@ -18,8 +18,9 @@ from paceline.runs.observations import Observations
 from paceline.runs.performing import perform, read_resumption, resume
 from paceline.runs.replay import replay
 from paceline.worlds.local.journal import Journal, read_journal
+from paceline.worlds.local.worker import Device
 from tests.contract.test_places import SMALL
-from tests.contract.test_resume import Cut
+from tests.contract.test_resume import Cut, full_disk
 from tests.worlds.threads import Thread
 
 ENTRIES = (9, 6)
@@ -155,3 +156,20 @@ def test_another_course_is_an_error_that_says_so(tmp_path, monkeypatch):
     assert len(read_journal(path)) == len(lines)
     with pytest.raises(DataError, match="takes another course"):
         resume(read_resumption(directory))
+
+
+@pytest.mark.parametrize("where", [(Device, "hold"), (Journal, "add")])
+def test_a_disk_that_is_full_is_not_the_end_of_a_run(where, tmp_path, monkeypatch):
+    """Neither where a worker writes what it holds, nor where the run writes what happened."""
+    kind, name = where
+    done, left = getattr(kind, name), iter(range(5))
+
+    def until_full(self, *words):
+        return done(self, *words) if next(left, None) is not None else full_disk()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, name, until_full)
+        with pytest.raises(OSError, match="No space left"):
+            started("fedavg", tmp_path / "out")
+    assert resume(read_resumption(tmp_path / "out")).failures == []
+    assert replay(tmp_path / "out").equal

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from paceline.config import read_settings
-from paceline.errors import SettingError
+from paceline.errors import SettingError, is_of_disk
 
 if TYPE_CHECKING:
     from paceline.api.progress import LiveProgress
@@ -122,6 +122,10 @@ def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) ->
         if experiment is None or experiment.out is None:
             raise
         _tell_interrupted(experiment, told, stop)
+    except OSError as problem:
+        if experiment is not None and is_of_disk(problem):
+            typer.echo(f"cut off; when there is room again, go on: paceline resume {experiment.out}", err=True)
+        raise
     _show_ended(experiment, outcome, told, json=json)
 
 

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from paceline.errors import DataError, SettingError
 from paceline.ledger import lock
-from paceline.reading import read_text
+from paceline.reading import parse_object, read_text
 
 LARGEST = 1 << 30
 """Bytes of a file of metrics."""
@@ -114,14 +114,15 @@ class RunDirectory:
         if (path / SETTINGS).exists():
             raise SettingError(f"{path} already holds a run; choose another --out, or move it away")
         make_directory(path)
-        write_json(path / SETTINGS, clean({**settings, "versions": versions()}))
-        if said := command():
-            (path / COMMAND).write_text(said + "\n", encoding="utf-8")
+        _describe(path, settings)
         return cls(path)
 
     @classmethod
-    def reopen(cls, path: Path) -> RunDirectory:
-        """The directory of a run that goes on; half a line at the end of its metrics is cut off."""
+    def reopen(cls, path: Path, settings: Mapping[str, Any]) -> RunDirectory:
+        """The directory of a run that goes on; half a line at the end of its metrics is cut off, and settings that
+        are missing or damaged are written again."""
+        if not _is_object(path / SETTINGS):
+            _describe(path, settings)
         file = path / "metrics.jsonl"
         text = read_text(file, most=LARGEST) if file.exists() else ""
         whole = text[: text.rfind("\n") + 1]
@@ -165,6 +166,21 @@ class RunDirectory:
             self._metrics.close()
             self._metrics = None
         self.tell(summary)
+
+
+def _describe(path: Path, settings: Mapping[str, Any]) -> None:
+    """What a run is, and what was typed to make it."""
+    write_json(path / SETTINGS, clean({**settings, "versions": versions()}))
+    if (said := command()) and not (path / COMMAND).exists():
+        (path / COMMAND).write_text(said + "\n", encoding="utf-8")
+
+
+def _is_object(path: Path) -> bool:
+    """Whether a file holds an object in JSON, to its end."""
+    try:
+        return bool(parse_object(read_text(path), str(path)))
+    except (OSError, DataError):
+        return False
 
 
 def command() -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, is_of_disk
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.crew.cluster import start_crew
 from paceline.learn.crew.trainer import CrewTrainer
@@ -79,6 +79,8 @@ def learn(runs: Sequence[Run], executor: Executor) -> Mapping[object, PacelineEr
     try:
         return executor.run(_given_away(models), promises)
     except Exception as problem:
+        if is_of_disk(problem):
+            raise
         if len(runs) == 1:
             return {runs[0].learner: _failed(runs[0], problem)}
     # One of them cannot be computed: each by itself, and only that one fails.

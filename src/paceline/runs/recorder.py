@@ -58,15 +58,15 @@ class Recorder:
         self._begun = time.perf_counter()
         if self._directory is None:
             return
-        there = again and (self._directory / "settings.json").exists()
+        there = again and self._directory.exists()
         if there:
-            self._writer = RunDirectory.reopen(self._directory)
+            self._writer = RunDirectory.reopen(self._directory, self.described)
         else:
             self._writer = RunDirectory.create(self._directory, self.described)
         if keep_spans:
             self._ledger.path = self._writer.spans
             self._ledger.written = count_rows(self._writer.spans) if there else 0
-        if not there:
+        if not (self._directory / "summary.json").exists():
             self._writer.tell(self.summary(state))
 
     def save(self, state: Mapping[str, Any]) -> None:

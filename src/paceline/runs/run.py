@@ -12,7 +12,7 @@ from torch import Tensor
 from paceline.algorithms.base import Progress, Traits
 from paceline.algorithms.world import World
 from paceline.clock import VirtualLoop
-from paceline.errors import Deserted, Fruitless, PacelineError, SiteError, WireError
+from paceline.errors import Deserted, Fruitless, PacelineError, SiteError, WireError, is_of_disk
 from paceline.learn.graph import Model
 from paceline.learn.job import Score
 from paceline.learn.placeholders import PLACEHOLDER
@@ -254,7 +254,8 @@ class Run:
     # -- outside, with the driver ---------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Go on until a value is needed or the run has ended; a failure is kept, not raised."""
+        """Go on until a value is needed or the run has ended; a failure is kept, not raised. That a disk is full is
+        none: it ends all runs, which can then be gone on with."""
         if not self._started:
             self.start()
         try:
@@ -264,6 +265,8 @@ class Run:
         except PacelineError as problem:
             self.fail(problem)
         except Exception as problem:
+            if is_of_disk(problem):
+                raise
             where = "".join(f", {note}" for note in getattr(problem, "__notes__", ()))
             self.fail(wrapped(problem, f"failed at t={self.world.now():g} s{where}"))
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from paceline.clock import VirtualLoop, WallClock
-from paceline.errors import Diverged, Dropped, Reason, SiteError, WireError
+from paceline.errors import Diverged, Dropped, Reason, WireError
 from paceline.learn.codecs import Codec, Masked
 from paceline.learn.codecs.base import payload_of
 from paceline.learn.cohort.trainer import CohortTrainer
@@ -29,7 +29,7 @@ from paceline.worlds.local.holdings import Holdings, Results, Sent
 from paceline.worlds.local.hosts import Hosts
 from paceline.worlds.local.journal import Act
 from paceline.worlds.local.machines import Carried
-from paceline.worlds.local.observing import Observer
+from paceline.worlds.local.observing import Observer, unable
 from paceline.worlds.local.presence import WallPresence
 from paceline.worlds.local.scoring import Scorer
 from paceline.worlds.local.writing import DENSE, Writer
@@ -60,7 +60,7 @@ class WorkerHands:
         self._checks = checks
         """What is believed of what devices send; None: everything, for they are ours."""
         self._writer = Writer(Executor(CohortTrainer("cpu", 1, 1)))
-        self.observer = Observer(self.holdings, hosts, presence.gone)
+        self.observer = Observer(self.holdings, hosts, presence.gone, near=checks is None)
         self.scorer = Scorer(self.holdings, self.observer, self._writer.value)
         self.on_lost: Callable[[int, Reason, str], None] = lambda client, reason, why: None
         """Told who dropped out and why, where that is known."""
@@ -263,7 +263,7 @@ class WorkerHands:
             said = f"client {client} could not {words['do']}: {reply.words['error']}"
             if self._checks is not None:  # one node's trouble is not the end of all
                 raise self._lost(client, "refused", said)
-            raise SiteError(said)
+            raise unable(reply, said)
         return reply
 
     def _lost(self, client: int, reason: Reason, why: str) -> Dropped:

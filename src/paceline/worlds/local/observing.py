@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
-from paceline.errors import PacelineError, SiteError, WireError
+from paceline.errors import DISK, PacelineError, SiteError, WireError
 from paceline.learn.graph import Model
 from paceline.learn.placeholders import PLACEHOLDER
 from paceline.worlds.local.frames import Frame
@@ -33,13 +33,15 @@ class Question(NamedTuple):
 class Observer:
     """Asks devices for values, several at once where that makes no difference."""
 
-    def __init__(self, holdings: Holdings, hosts: Hosts, gone: Callable[[int], bool]) -> None:
+    def __init__(self, holdings: Holdings, hosts: Hosts, gone: Callable[[int], bool], *, near: bool = True) -> None:
         self.patience = PATIENCE
         """Seconds for which a device that does not answer is waited for."""
         self._holdings = holdings
         self._hosts = hosts
         self._gone = gone
         """Whether a device has been away for longer than anybody waits."""
+        self._near = near
+        """Whether devices are with processes of this machine: then their disk is ours."""
         self._brought = count()
 
     def bring(self, models: Sequence[Model]) -> None:
@@ -118,10 +120,17 @@ class Observer:
         while time.monotonic() < until and not self._gone(client):
             if (reply := self._hosts.of(client).ask_now(words, blobs)) is not None:
                 if "error" in reply.words:
-                    raise SiteError(f"client {client} could not {words['do']}: {reply.words['error']}")
+                    said = f"client {client} could not {words['do']}: {reply.words['error']}"
+                    raise unable(reply, said) if self._near else SiteError(said)
                 return reply
             time.sleep(AGAIN)
         raise SiteError(f"client {client} holds a model that is to be observed, and does not answer")
+
+
+def unable(reply: Frame, said: str) -> OSError | SiteError:
+    """Why a process of ours could not do something: what was for want of room can be done when there is some."""
+    number = reply.words.get("errno")
+    return OSError(number, said) if number in DISK else SiteError(said)
 
 
 def _pretend(model: Model) -> bool:

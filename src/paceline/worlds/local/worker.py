@@ -221,7 +221,7 @@ def answered(worker: Worker, frame: Frame) -> Frame:
     try:
         return worker.answer(frame)
     except Exception as problem:  # told to the orchestrator, which knows whose run it is
-        return Frame({"error": f"{type(problem).__name__}: {problem}"})
+        return Frame({"error": f"{type(problem).__name__}: {problem}", "errno": getattr(problem, "errno", None)})
 
 
 def serve(connection: socket.socket, prepare: Callable[[Words], Problem]) -> None:
