@@ -143,6 +143,14 @@ def test_a_directory_inside_of_a_run_is_refused(tmp_path):
         refuse_taken(tmp_path / "run" / "a" / "b")
 
 
+def test_a_directory_inside_of_a_run_is_refused_also_where_a_link_leads_there(tmp_path):
+    RunDirectory.create(tmp_path / "run", {}).finish({})
+    (tmp_path / "run" / "spans").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run" / "spans")
+    with pytest.raises(SettingError, match="lies inside"):
+        refuse_taken(tmp_path / "link" / "new")
+
+
 def test_directories_that_overlap_are_refused_before_either_has_written(tmp_path):
     (tmp_path / "out" / "inside").mkdir(parents=True)
     with Lock(tmp_path / "out"), pytest.raises(SettingError, match="lies inside"):

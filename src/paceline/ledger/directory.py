@@ -45,7 +45,8 @@ def refuse_taken(path: Path) -> None:
             f"{path} already holds a run; choose another --out, or move it away. If that was interrupted, go on with"
             f" it: paceline resume {path}"
         )
-    if above := next(filter(_holds_run, path.absolute().parents), None):
+    # As it is written, and as it is where links lead: either may lie inside of a run.
+    if above := next(filter(_holds_run, (*path.absolute().parents, *path.resolve().parents)), None):
         raise SettingError(f"--out {path} lies inside {above}, which holds a run; choose one beside it")
     if inside := next((one.parent for one in path.glob(f"*/{lock.FILE}") if _is_written(one.parent)), None):
         raise SettingError(f"--out {path} holds {inside}, in which a run begins just now; choose one beside it")
