@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -45,6 +46,23 @@ def test_patience_ends():
     with pytest.raises(Stopped) as stop, Stopping(patience=0.05):
         ask_and_wait()
     assert stop.value.status == 143
+
+
+def test_who_ends_in_order_is_not_disturbed_while_it_closes():
+    """Summaries of many runs take their time: the end of patience must not come in the middle of them."""
+    closed = []
+
+    def end(stopping):
+        signal.raise_signal(signal.SIGTERM)
+        try:
+            stopping.check()
+        finally:
+            time.sleep(0.15)
+            closed.append(True)
+
+    with pytest.raises(Stopped), Stopping(patience=0.05) as stopping:
+        end(stopping)
+    assert closed
 
 
 def test_who_has_no_patience_stops_at_once_but_in_order():

@@ -52,8 +52,10 @@ class Stopping:
         self._before.clear()
 
     def check(self) -> None:
-        """A good moment to end, if that was asked for."""
+        """A good moment to end, if that was asked for. Nothing is given up any more: summaries are being written."""
         if self.requested is not None:
+            if self._before:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
             raise Stopped(self.requested)
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
