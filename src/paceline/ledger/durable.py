@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO, Any
 
 
 def to_disk(path: Path) -> None:
@@ -19,6 +20,13 @@ def to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def flush(file: IO[Any], *, durably: bool) -> None:
+    """Give what was written into an open file to the system, and have it written to the disk if that is wanted."""
+    file.flush()
+    if durably:
+        os.fsync(file.fileno())
 
 
 def all_to_disk(folders: Iterable[Path]) -> None:
