@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from paceline.ledger.directory import EXPERIMENT
+from paceline.ledger.durable import all_to_disk
 from paceline.runs.performing import perform, read_resumption, resume
 from tests.contract.test_resume import Cut, cutting, experiment, kept_files, uninterrupted
 
@@ -97,3 +98,10 @@ def test_what_is_complete_is_on_the_disk_before_its_checkpoints_go(tmp_path, mon
     left = {path.name: disk.left_of(path) == path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     assert all(left.values()), left
     assert {EXPERIMENT, "metrics.jsonl", "summary.json", "model.safetensors"} <= left.keys()
+
+
+def test_what_others_have_in_a_directory_is_not_waited_for(tmp_path):
+    """An editor's link to nowhere, or a pipe on which nobody writes, is nothing that a run leaves."""
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    all_to_disk([tmp_path])

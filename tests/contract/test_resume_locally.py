@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from paceline.algorithms.registry import ALGORITHMS
-from paceline.errors import DataError
+from paceline.errors import DataError, SettingError
 from paceline.ledger import lock
 from paceline.ledger.checkpoints import FOLDER
 from paceline.runs import performing
@@ -173,3 +173,37 @@ def test_a_disk_that_is_full_is_not_the_end_of_a_run(where, tmp_path, monkeypatc
             started("fedavg", tmp_path / "out")
     assert resume(read_resumption(tmp_path / "out")).failures == []
     assert replay(tmp_path / "out").equal
+
+
+def half_done(monkeypatch, tmp_path):
+    out = tmp_path / "out"
+    return cut_off(monkeypatch, lambda: started("fedavg", out), out, tmp_path / "cut", ENTRIES[0])
+
+
+def test_what_a_link_points_to_is_left_as_it_is(tmp_path, monkeypatch):
+    """Nothing is cut off before everything was looked at."""
+    directory = half_done(monkeypatch, tmp_path)
+    (tmp_path / "mine").write_text("one line\nand half a line")
+    learned = directory / FOLDER / "learned.jsonl"
+    learned.unlink(missing_ok=True)
+    learned.symlink_to(tmp_path / "mine")
+    with pytest.raises(SettingError, match="is a symbolic link"):
+        resume(read_resumption(directory))
+    assert (tmp_path / "mine").read_text() == "one line\nand half a line"
+
+
+def test_who_read_what_another_process_has_gone_on_with_since_is_refused(tmp_path, monkeypatch):
+    """Two begin to resume at once, and one has ended before the other has its data: the journal stays as it is."""
+    directory = half_done(monkeypatch, tmp_path)
+    late = read_resumption(directory)
+    resume(read_resumption(directory))
+    journal = (directory / JOURNAL).read_bytes()
+    with pytest.raises(SettingError, match="was gone on with by another process just now"):
+        resume(late)
+    assert (directory / JOURNAL).read_bytes() == journal and replay(directory).equal
+
+
+def test_what_is_being_written_is_not_read(tmp_path, monkeypatch):
+    directory = half_done(monkeypatch, tmp_path)
+    with lock.Lock(directory), pytest.raises(SettingError, match="is being written by process"):
+        read_resumption(directory)

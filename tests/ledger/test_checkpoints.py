@@ -90,6 +90,14 @@ def test_a_damaged_one_is_named_and_the_one_before_taken(tmp_path, damage):
     assert found is not None and found.stop == 1 and "stop-000000002" in problem
 
 
+def test_a_damaged_one_does_not_take_the_room_of_those_that_come_after_it(tmp_path):
+    """Whoever went on from the one before it comes to the damaged one's stop only later."""
+    size, _ = (write_checkpoint(tmp_path / "c", stop, {}, values()) for stop in (1, 9))
+    (tmp_path / "c" / "stop-000000009.safetensors").write_bytes(b"damaged" * size)
+    assert write_checkpoint(tmp_path / "c", 2, {}, values(), 1.5 * size) == size
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["stop-000000002.safetensors"]
+
+
 def test_a_draft_is_no_checkpoint(tmp_path):
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "stop-000000001.part").write_bytes(b"half")

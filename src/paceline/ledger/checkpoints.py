@@ -67,10 +67,13 @@ def write_checkpoint(
     to_disk(draft)
     draft.replace(path)
     to_disk(folder)
-    files = _files(folder)
-    sizes = [file.stat().st_size for file in files]
     for draft in folder.glob("*.part"):  # of somebody who was killed in the middle
         draft.unlink()
+    for file in _files(folder):
+        if file.name > path.name:  # damaged, else it would have been gone on from; it takes the room of a whole one
+            file.unlink()
+    files = _files(folder)
+    sizes = [file.stat().st_size for file in files]
     for place, old in enumerate(files):
         if place and (place >= KEPT or sum(sizes[: place + 1]) > budget):
             old.unlink()

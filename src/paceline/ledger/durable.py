@@ -8,7 +8,9 @@ so is all that it leaves behind before its checkpoints go.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,11 +32,14 @@ def flush(file: IO[Any], *, durably: bool) -> None:
 
 
 def all_to_disk(folders: Iterable[Path]) -> None:
-    """Have the system write all that is in these folders, and in folders of theirs."""
+    """Have the system write all files that are in these folders, and in folders of theirs."""
     for top in folders:
         for folder, _, names in os.walk(top):
-            for name in names:
-                to_disk(Path(folder) / name)
+            for path in (Path(folder) / name for name in names):
+                # Others may have things of their own here: an editor's link to nowhere, a pipe, a file that goes.
+                with suppress(FileNotFoundError, PermissionError):
+                    if stat.S_ISREG(path.lstat().st_mode):
+                        to_disk(path)
             to_disk(Path(folder))
 
 

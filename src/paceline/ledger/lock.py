@@ -54,14 +54,12 @@ class Lock:
 
     def __enter__(self) -> Lock:
         with _one_at_a_time(self._directory):
-            holder = read_holder(self._directory)
-            if holder is not None and holder.runs:
-                raise self._taken(f"is being written by process {holder.pid}, which still runs")
+            refuse_held(self._directory)
             try:
                 self._path.unlink(missing_ok=True)  # the file of a process that died
                 self._make(Holder(os.getpid(), started(os.getpid())))
             except FileExistsError:  # where nobody can be kept out, somebody may be quicker
-                raise self._taken("is being written by another process, which has just begun") from None
+                raise _taken(self._directory, "another process, which has just begun") from None
             except OSError as problem:
                 raise SettingError(f"{self._path} cannot be written: {problem.strerror}") from None
         return self
@@ -74,8 +72,16 @@ class Lock:
         with os.fdopen(file, "w", encoding="utf-8") as words:
             json.dump({"pid": holder.pid, "started": holder.started}, words)
 
-    def _taken(self, why: str) -> SettingError:
-        return SettingError(f"{self._directory} {why}; wait for it, stop it, or choose another --out")
+
+def refuse_held(directory: Path) -> None:
+    """Refuse a directory into which somebody writes now."""
+    holder = read_holder(directory)
+    if holder is not None and holder.runs:
+        raise _taken(directory, f"process {holder.pid}, which still runs")
+
+
+def _taken(directory: Path, who: str) -> SettingError:
+    return SettingError(f"{directory} is being written by {who}; wait for it, stop it, or choose another --out")
 
 
 @contextmanager

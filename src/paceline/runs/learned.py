@@ -99,6 +99,7 @@ class LearnedFile:
         if self._file is None:
             self.path.parent.mkdir(exist_ok=True)
             self._file = self.path.open("ab")
+            self._file.truncate(self.bytes)
         self._file.write(data)
         self._file.flush()
         self._digest.update(data)
@@ -126,11 +127,10 @@ class LearnedFile:
         return _stops(data)
 
     def reopen_all(self) -> list[Stop]:
-        """All stops that were written to their ends; what follows is cut off."""
+        """All stops that were written to their ends; what follows is cut off when the next is added, for whoever
+        reads this may yet be refused."""
         data = self._content() if self.path.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            os.truncate(self.path, len(whole))
         self._digest = hashlib.sha256(whole)
         self.bytes = len(whole)
         return _stops(whole)

@@ -84,6 +84,12 @@ class Manifest:
         return kept
 
 
+def edition(directory: Path) -> tuple[int, int]:
+    """Which of the manifests this is that were written here, one after the other."""
+    found = (directory / EXPERIMENT).stat()
+    return found.st_ino, found.st_mtime_ns
+
+
 def read_manifest(directory: Path) -> Manifest:
     """The manifest of a directory; one that is missing or damaged is named."""
     path = directory / EXPERIMENT

@@ -15,13 +15,13 @@ from paceline.learn.graph import Model
 from paceline.learn.register import Register, registering
 from paceline.ledger.directory import new_directory, refuse_links, refuse_taken
 from paceline.ledger.durable import all_to_disk
-from paceline.ledger.lock import Lock
+from paceline.ledger.lock import Lock, refuse_held
 from paceline.runs.driver import drive, make_executor, make_ready
 from paceline.runs.experiment import Experiment
 from paceline.runs.keeper import Keeper, Kept
 from paceline.runs.local import make_local_run
 from paceline.runs.making import make_run
-from paceline.runs.manifest import Manifest, Options, read_manifest
+from paceline.runs.manifest import Manifest, Options, edition, read_manifest
 from paceline.runs.observations import Observations
 from paceline.runs.recorder import Row
 from paceline.runs.replay import ALONE
@@ -66,6 +66,8 @@ class Resumption:
 
     experiment: Experiment
     manifest: Manifest
+    edition: tuple[int, int]
+    """Of the manifest: whoever goes on with these runs writes another."""
     accepted: tuple[str, ...] = ()
     """What may be another than it was."""
 
@@ -148,7 +150,7 @@ def _perform_kept(
     # Everything is checked: only now are directories made.
     with new_directory(out), Lock(out), Stopping(patience=patience) as stopping:
         # Once more, now that nobody else writes here: another process may have come and gone since.
-        refuse_links(out) if again else refuse_taken(out)
+        refuse_taken(out) if resumption is None else _refuse_gone_on(out, resumption)
         manifest.write(out)
 
         def note_data() -> None:
@@ -176,11 +178,21 @@ def _perform_kept(
     return Outcome(runs=tuple(runs), statistics=executor.statistics, kept=keeper.kept)
 
 
+def _refuse_gone_on(out: Path, resumption: Resumption) -> None:
+    """What was read of a directory must still be so: another process may have gone on with these runs since."""
+    refuse_links(out)
+    if edition(out) != resumption.edition:
+        raise SettingError(f"{out} was gone on with by another process just now; see how it stands, and try again")
+
+
 def read_resumption(directory: Path, *, trust: bool = False, accept: Sequence[str] = ()) -> Resumption:
-    """What a directory says of the experiment in it; one that is complete is refused."""
-    manifest = read_manifest(directory)
+    """What a directory says of the experiment in it; one that is complete is refused, and one that is being written,
+    for of that nothing can be read that still holds later."""
+    manifest, read = read_manifest(directory), edition(directory)
     if manifest.status == "done":
         raise SettingError(f"{directory} is complete: there is nothing to resume (paceline report {directory})")
+    refuse_held(directory)
+    refuse_links(directory)
     experiment = Experiment(
         settings=manifest.all_settings(directory, trust=trust),
         until=manifest.limits(),
@@ -188,7 +200,7 @@ def read_resumption(directory: Path, *, trust: bool = False, accept: Sequence[st
         keeping=manifest.keeps(),
         **asdict(manifest.said()),
     )
-    return Resumption(experiment=experiment, manifest=manifest, accepted=tuple(accept))
+    return Resumption(experiment=experiment, manifest=manifest, edition=read, accepted=tuple(accept))
 
 
 def resume(resumption: Resumption, on_row: OnRow | None = None, watcher: Watcher = NOBODY) -> Outcome:
