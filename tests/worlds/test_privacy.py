@@ -224,7 +224,7 @@ def accountant(*events, relation="REPLACE_ONE", kind="rdp"):
 
 
 @pytest.mark.parametrize(
-    ("clients", "drawn", "noise", "rounds"), [(40, 4, 4, 7), (1000, 20, 1, 100), (300, 5, 9, 50)]
+    ("clients", "drawn", "noise", "rounds"), [(40, 4, 4, 7), (1000, 20, 1, 100), (300, 5, 9, 50), (60, 1, 2, 30)]
 )
 def test_epsilon_of_drawn_clients_is_dp_accountings(clients, drawn, noise, rounds):
     """A dry run of FedAvg; m of N without replacement, one client replaced: its update moves by 2C, so z/2."""
@@ -282,6 +282,23 @@ def test_a_client_twice_in_a_sum_counts_fourfold():
     assert spending.epsilon(0) == 0.0  # the round is not over
     assert spending.epsilon(1) == composed(4 * 4 / 16, spending.delta)
     assert spending.uploads[0] == 2
+
+
+@pytest.mark.parametrize("name", ["fedavg", "ditto"])
+def test_one_drawn_client_a_round_spends_too(name):
+    """Its upload is a sum of one, and each round is a draw of one among all."""
+    dp = pytest.importorskip("dp_accounting")
+    run = ran(name, *DP, f"{name}.participants=1", "rounds=4")
+    event = dp.SampledWithoutReplacementDpEvent(8, 1, dp.GaussianDpEvent(1.0))
+    found = run.summary()["privacy"]
+    most = max(Counter(site for (site,) in spans(run.world, "site", kinds=["send"]) if site >= 0).values())
+    unsampled = dp.get_epsilon_gaussian(1 / math.sqrt(most), 8**-1.1)
+    assert found["bounds"] == {
+        "composition": pytest.approx(unsampled, rel=1e-12),
+        "sampled": accountant((event, 4)).get_epsilon(8**-1.1),
+    }
+    assert found["epsilon"] == min(found["bounds"].values()) > 0
+    assert [row["epsilon"] > 0 for row in run.rows] == [True] * len(run.rows)
 
 
 def test_more_noise_or_fewer_rounds_spend_less():

@@ -56,7 +56,7 @@ class Spending:
         self.uploads[client] += 1
         if self._sums.together == 1:
             self._book(Counter([client]), 1)
-        else:
+        if self._sums.together > 1 or self._sampled:  # a draw of one client is a draw, too: its rounds are counted
             self._waiting.setdefault(round, Counter())[client] += 1
 
     def epsilon(self, rounds: int) -> float | None:
@@ -64,7 +64,8 @@ class Spending:
         for round in [round for round in self._waiting if round < rounds]:
             uploads = self._waiting.pop(round)
             self._sampled = self._sampled and len(uploads) == uploads.total() == self._sums.together
-            self._book(uploads, self._sums.together)
+            if self._sums.together > 1:
+                self._book(uploads, self._sums.together)
             self._done += 1
         return min(self.bounds().values(), default=None)
 
