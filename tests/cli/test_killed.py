@@ -1,8 +1,12 @@
 """Runs that are killed without warning at any moment, and resumed until they end, are as if nothing had happened."""
 
+import errno
+import io
 import json
+import os
 import re
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -10,6 +14,7 @@ import pytest
 
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.report.page import write_report
+from paceline.runs.keeper import Keeper
 from paceline.runs.replay import replay
 from tests.contract.test_places import SMALL
 from tests.contract.test_resume import kept_files
@@ -162,6 +167,54 @@ def test_who_is_interrupted_before_anything_is_written_leaves_nothing(paceline, 
     done = paceline("run", "fedavg", *COMMON, "--out", "out", "--quiet")
     assert (done.status, done.out, done.err) == (130, "", "interrupted before anything was written\n")
     assert not (tmp_path / "out").exists()
+
+
+class Gone(io.StringIO):
+    """Where nobody reads any more: a pipe whose other end was killed, or a terminal that was closed."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+        self.handle = os.open(os.devnull, os.O_WRONLY)
+
+    def fileno(self):
+        return self.handle
+
+    def write(self, text):
+        raise OSError(self.number, os.strerror(self.number))
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.EIO])
+def test_who_is_interrupted_with_whoever_wrote_its_log_keeps_all(paceline, tmp_path, monkeypatch, number):
+    """Ctrl-C ends ``paceline run ... 2>&1 | tee log`` on both sides of the pipe at once."""
+    stopped = Keeper.stopped
+
+    def stop(self):
+        monkeypatch.setattr(sys, "stderr", Gone(number))
+        os.kill(os.getpid(), signal.SIGINT)
+        stopped(self)
+
+    monkeypatch.setattr(Keeper, "stopped", stop)
+    assert paceline("run", "fedavg", *COMMON, "--out", "out").status == 130
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["status"] == "interrupted"
+    assert (tmp_path / "out" / "report.html").exists()
+    assert len(list((tmp_path / "out" / "checkpoints").glob("stop-*"))) == 1
+
+
+def test_a_run_goes_on_when_nobody_reads_its_log_and_its_page_is_written_when_nobody_reads_the_table(
+    paceline, tmp_path, monkeypatch
+):
+    learned = Keeper.learn
+
+    def learn(self, runs):
+        for name in ("stdout", "stderr"):
+            monkeypatch.setattr(sys, name, Gone(errno.EPIPE))
+        return learned(self, runs)
+
+    monkeypatch.setattr(Keeper, "learn", learn)
+    assert paceline("run", "fedavg", *COMMON, "--out", "out").status == 1  # the table could not be printed
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["status"] == "done"
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 def test_two_at_once_do_not_mix(zygotes, tmp_path):

@@ -256,3 +256,14 @@ def test_settings_that_are_missing_or_damaged_are_written_again(tmp_path, monkey
     assert resume(read_resumption(directory)).failures == []
     assert kept_files(directory) == kept_files(tmp_path / "whole")
     assert (directory / SETTINGS).read_bytes() == described
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_weights_of_a_run_that_had_ended_are_told_to_be_missing(tmp_path, monkeypatch, lost):
+    words = [*WORDS, "fedavg.rounds=6", "ditto.rounds=1"]
+    _, stops = uninterrupted(monkeypatch, ["fedavg", "ditto"], tmp_path / "whole", words)
+    directory = cut_off(monkeypatch, ["fedavg", "ditto"], tmp_path, stops - 1, stops, words)
+    if lost:
+        (directory / "ditto-seed0" / "model.safetensors").unlink()
+    told = resume(read_resumption(directory)).kept.said
+    assert [line.partition(" ")[0] for line in told] == [str(directory / "ditto-seed0" / "model.safetensors")] * lost

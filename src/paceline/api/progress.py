@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -30,13 +31,32 @@ WIDE = 9
 """Letters of the longest phase."""
 
 
+class Told(Console):
+    """A console on standard error that falls silent when nobody can read it any more: a run does not end because its
+    terminal was closed, nor is it ended half because whoever wrote its log was interrupted too."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        super().__init__(stderr=True, quiet=quiet, highlight=False)
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print, if anybody is there."""
+        try:
+            super().print(*objects, **how)
+        except OSError:
+            self.quiet = True
+
+    def on_broken_pipe(self) -> None:
+        """Nobody reads the pipe."""
+        self.quiet = True
+
+
 class LiveProgress:
     """Shows phases and the latest metrics of every run on standard error, or on another console."""
 
     def __init__(
         self, *, quiet: bool = False, console: Console | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.console = console or Console(stderr=True, quiet=quiet, highlight=False)
+        self.console = console or Told(quiet=quiet)
         self.runs: dict[str, Watched] = {}
         self._clock = clock
         self._phase, self._about, self._since = "", "", clock()
@@ -63,7 +83,8 @@ class LiveProgress:
         if self._ticker is not None:
             self._ticker.join()
         if self._live.is_started:
-            self._live.stop()
+            with suppress(OSError):  # the terminal may be gone
+                self._live.stop()
         for run in self.runs.values():
             if not self.console.is_terminal and run.row is not None and run.said != run.row["round"]:
                 self._say(run)

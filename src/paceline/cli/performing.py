@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -109,9 +110,9 @@ def perform_named(
 def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) -> None:
     """Do it with progress, which begins before anything that takes long is imported; then print the table and write
     the page, also of what was interrupted."""
-    from paceline.api.progress import LiveProgress
+    from paceline.api.progress import LiveProgress, Told
 
-    told = Console(stderr=True, quiet=quiet, highlight=False)
+    told = Told(quiet=quiet)
     experiment: Experiment | None = None
     try:
         with LiveProgress(quiet=quiet) as progress:
@@ -124,7 +125,7 @@ def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) ->
         _tell_interrupted(experiment, told, stop)
     except OSError as problem:
         if experiment is not None and is_of_disk(problem):
-            typer.echo(f"cut off; when there is room again, go on: paceline resume {experiment.out}", err=True)
+            _echo(f"cut off; when there is room again, go on: paceline resume {experiment.out}")
         raise
     _show_ended(experiment, outcome, told, json=json)
 
@@ -136,10 +137,10 @@ def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInter
     out = experiment.out
     assert out is not None
     if (out / SETTINGS).exists() or any(out.glob(f"*/{SETTINGS}")):
-        typer.echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}", err=True)
+        _echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}")
         _page(experiment, told)
     else:
-        typer.echo("interrupted before anything was written", err=True)
+        _echo("interrupted before anything was written")
     raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
 
 
@@ -151,15 +152,23 @@ def _show_ended(experiment: Experiment, outcome: Outcome, told: Console, *, json
         told.print(outcome.kept.text(), soft_wrap=True, markup=False)
     for line in outcome.kept.said:
         told.print(f"note: {line}", soft_wrap=True, markup=False)
-    if json:
-        typer.echo(summaries_json(outcome))
-    else:
-        print_table(directories, outcome.statistics)
-    if len(outcome.failures) < len(outcome.runs):
-        _page(experiment, told)
+    try:
+        if json:
+            typer.echo(summaries_json(outcome))
+        else:
+            print_table(directories, outcome.statistics)
+    finally:  # also if nobody reads the table
+        if len(outcome.failures) < len(outcome.runs):
+            _page(experiment, told)
     if outcome.failures:
         print_failures(outcome)
         raise typer.Exit(1)
+
+
+def _echo(line: str) -> None:
+    """Say something on standard error, if anybody is there."""
+    with suppress(OSError):
+        typer.echo(line, err=True)
 
 
 def _page(experiment: Experiment, told: Console) -> None:

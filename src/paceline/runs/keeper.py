@@ -24,6 +24,7 @@ from paceline.learn.graph import Model
 from paceline.learn.placeholders import pretend
 from paceline.learn.register import Register
 from paceline.ledger.checkpoints import FOLDER, Checkpoint, Held, read_checkpoint, write_checkpoint
+from paceline.ledger.weights import FILE as WEIGHTS
 from paceline.reading import plain_number
 from paceline.runs.driver import learn, wanted
 from paceline.runs.learned import FILE, LearnedFile, Stop, counted, make_stop, place_of, repeat_effects, require_fit
@@ -163,6 +164,7 @@ class Keeper:
         if self._from is not None:
             checkpoint, self._from = self._from, None
             self._give_back(checkpoint)
+            self.kept.said += [line for run in self._runs if run.done and (line := _lost_weights(run))]
         elif self._stopping.requested is not None or time.monotonic() >= self._due:
             self.save()
         self._stopping.check()
@@ -295,6 +297,13 @@ def _finite(text: str) -> float:
     if not 0 <= found < math.inf:
         raise ValueError(f"{text[:80]!r} is no number of seconds")
     return found
+
+
+def _lost_weights(run: Run) -> str:
+    """What is to be said of a run that had ended before the checkpoint, which has its weights no more."""
+    if run.directory is None or not run.keeps_model or run.failure is not None or (run.directory / WEIGHTS).exists():
+        return ""
+    return f"{run.directory / WEIGHTS} is missing, and its run had ended: to have it again, run that once more"
 
 
 def _described(value: Tensor) -> str:
