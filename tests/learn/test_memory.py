@@ -1,5 +1,6 @@
 """A limit on memory: what is counted, what may be taken, and that parts give the same bits as the whole."""
 
+import warnings
 import weakref
 from random import Random
 
@@ -181,6 +182,11 @@ def test_that_models_take_all_is_told_once(monkeypatch):
     budget.note(held)
     with pytest.warns(notices.SlowerWay, match="nothing is left"):
         assert budget.visits(NEED) == 1
+    budget.note(more := value(2))  # another sum of bytes, but no other news
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert budget.visits(NEED) == 1
+    assert budget.held() == held.value.nbytes + more.value.nbytes
 
 
 def test_memory_is_given_back_once_much_was_freed(monkeypatch):
@@ -194,6 +200,11 @@ def test_memory_is_given_back_once_much_was_freed(monkeypatch):
     assert calls == [0]
     budget.give_back(above=0.9)
     assert calls == [0]
+    monkeypatch.setattr(memory, "resident", lambda: memory.RESERVED + 60 * MIB)
+    budget.give_back(coming=10 * MIB)
+    assert calls == [0]
+    budget.give_back(coming=20 * MIB)
+    assert calls == [0, 0]
 
 
 # -- sums ------------------------------------------------------------------------------------------------------------
@@ -287,6 +298,18 @@ def test_each_mean_is_finished_before_the_next_is_trained_and_its_terms_are_let_
     Executor(trainer, budget=Tight(3)).run(ends)
     assert sum(trainer.sizes) == 120 and max(trainer.sizes) == 3 and len(trainer.sizes) <= 44
     assert trainer.most == 0  # whatever was trained was added, and was nobody's any more
+
+
+def test_rows_give_back_first_and_shrink_as_their_results_are_held(monkeypatch):
+    """A stack is one large piece, which does not fit into what training has freed."""
+    events, nodes = [], [by_rows(torch.sin, value(k)) for k in range(20)]
+    budget = Budget(memory.RESERVED + 40 * memory.row_bytes(SPACE, 1), CPU)
+    monkeypatch.setattr(budget, "give_back", lambda above=1.0, *, coming=0: events.append(coming))
+    monkeypatch.setattr(budget, "stacked", lambda *_: 8 - 2 * sum(node.value is not None for node in nodes) // 8)
+    Executor(Mover(), budget=budget).run(nodes)
+    each = memory.row_bytes(SPACE, 1)
+    assert [coming // each for coming in events if coming] == [8, 6, 5, 1]
+    assert torch.equal(nodes[3].value, torch.sin(value(3).value))
 
 
 def test_an_error_on_the_way_leaves_what_can_be_computed_again():

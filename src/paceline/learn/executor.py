@@ -30,7 +30,7 @@ from paceline.learn.job import (
     TrainJob,
     mean_score,
 )
-from paceline.learn.memory import Budget
+from paceline.learn.memory import Budget, row_bytes
 from paceline.learn.pending import Pending, agreement, visit_of
 from paceline.learn.promises import Comparison, Measure, Promise, Reading
 from paceline.learn.sums import weighted
@@ -171,11 +171,14 @@ class Executor:
             assert isinstance(rows, Rows)
             groups[model.space, rows.function, rows.options, len(model.parents)].append(model)
         for group in groups.values():
-            most = self._most_rows(group[0])
-            for first in range(0, len(group), most):
-                part = group[first : first + most]
+            first = 0
+            while first < len(group):
+                part = group[first : first + self._most_rows(group[first])]  # anew: results are held, too
+                if self.budget is not None:  # what training has freed is in pieces that do not fit here
+                    self.budget.give_back(coming=len(part) * row_bytes(part[0].space, len(part[0].parents)))
                 for model, value in zip(part, _by_rows(part), strict=True):
                     pending.settle(model, value)
+                first += len(part)
 
     def _most_rows(self, model: Model) -> int:
         stacked = STACKED_CUDA if self.trainer.device.type == "cuda" else STACKED
