@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from paceline.errors import SettingError
 from paceline.learn import memory, notices
@@ -19,7 +20,7 @@ from paceline.learn.footprint import Need, model_bytes, outputs, sample_bytes
 from paceline.learn.graph import Model, Sum, Visit, by_rows, combine, mean
 from paceline.learn.job import Score, Shards, Trained, TrainJob
 from paceline.learn.memory import MIB, Budget, ground, rounded_down
-from paceline.learn.promises import Measure
+from paceline.learn.promises import Comparison, Measure
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.register import Register, registering
 from paceline.learn.space import Space
@@ -310,6 +311,28 @@ def test_rows_give_back_first_and_shrink_as_their_results_are_held(monkeypatch):
     each = memory.row_bytes(SPACE, 1)
     assert [coming // each for coming in events if coming] == [8, 6, 5, 1]
     assert torch.equal(nodes[3].value, torch.sin(value(3).value))
+
+
+def test_gradients_are_compared_in_one_place():
+    """However many there are: small results between large places that come and go leave gaps as large as these."""
+
+    class Watcher(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            found = function(*args, **(kwargs or {}))
+            if isinstance(found, torch.Tensor) and found.numel() == SPACE.size:
+                large.append(found)  # held, so that no other has its place
+            return found
+
+    large, gradients = [], [value(k) for k in range(30)]
+    for k, gradient in enumerate(gradients):
+        gradient.figure = torch.tensor(float(k), dtype=torch.float64)
+    compared = Comparison(gradients)
+    with Watcher():
+        Executor(Mover()).run([], [compared])
+    assert len({one.data_ptr() for one in large}) <= 2
+    values = torch.stack([gradient.value for gradient in gradients]).double()
+    apart = (values - values.mean(dim=0)).square().sum(dim=1)
+    assert compared.result.distance == pytest.approx(apart.tolist(), rel=1e-12)
 
 
 def test_an_error_on_the_way_leaves_what_can_be_computed_again():
