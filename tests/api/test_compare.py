@@ -160,3 +160,12 @@ def test_a_dry_run_of_every_algorithm_needs_nothing_else():
 def test_a_failed_comparison_is_an_error_only_if_all_failed():
     with pytest.raises(paceline.PacelineError):
         paceline.run("fedavg", settings={"fleet.availability": "dropout:1,forever"}, **SMALL)
+
+
+@pytest.mark.parametrize(
+    "over",
+    [{}, [], None, {"local.lr": "0.1"}, {"local.lr": []}, {"local.lr": 0.1}, {"local.lr": (x for x in (0.1, 0.2))}],
+)
+def test_a_sweep_over_nothing_is_refused(over):
+    with pytest.raises(SettingError, match="wants values for every setting"):
+        paceline.sweep("fedavg", over, **SMALL)
