@@ -27,6 +27,8 @@ FILES = (".npz", ".csv")
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 TEST_EVERY = 5
 """Of a CSV file, which has one part only, every so many rows are kept for testing."""
+LONGEST_WORD = 1000
+"""Characters of a label in an array, where every word takes the room of the longest."""
 _LENT: dict[str, Dataset] = {}
 
 
@@ -135,6 +137,8 @@ def _numbered(name: str, *parts: NDArray[Any]) -> tuple[int, list[NDArray[np.int
             raise DataError(
                 f"{name}: labels are {part.dtype} of shape {part.shape}; wanted one whole number or word a sample"
             )
+        if part.dtype.kind in "US" and part.dtype.itemsize > LONGEST_WORD * (4 if part.dtype.kind == "U" else 1):
+            raise DataError(f"{name}: labels are {part.dtype}; wanted words of at most {LONGEST_WORD:,} characters")
     if all(part.dtype.kind in "iufb" for part in parts):
         numbers = [whole(part, name) for part in parts]
         together = np.concatenate(numbers)
@@ -184,11 +188,13 @@ def _features(path: Path, number: int, row: list[str], header: list[str], which:
 
 
 def _labels(path: Path, cells: list[str]) -> NDArray[Any]:
-    """Whole numbers where all cells are numbers, else words."""
+    """Whole numbers where all cells are numbers, else those of the words."""
     if not all(cells):
         raise DataError(f"{path}, row {cells.index('') + 2}: the label is empty; correct or delete the row")
     try:
         numbers = np.array([plain_number(cell) for cell in cells])
     except ValueError:
-        return np.array(cells)
+        # Their numbers in sorted order at once: in an array every word takes the room of the longest.
+        order = {word: number for number, word in enumerate(sorted(set(cells)))}
+        return np.array([order[cell] for cell in cells])
     return whole(numbers, str(path))
