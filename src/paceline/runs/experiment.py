@@ -110,7 +110,7 @@ def make_experiment(
 
 
 def _refuse_twins(names: Sequence[str], compared: Sequence[Settings], seeds: int) -> None:
-    """Raise ``SettingError`` if two variants are the same run: no table could tell them apart when they have ended."""
+    """Raise ``SettingError`` if two variants are the same run: no table could tell them apart in the end."""
     seen: dict[str, list[tuple[int, str]]] = {}
     for name, one in zip(names, compared, strict=True):
         alike = seen.setdefault(repr(replace(one, seed=0, variant="")), [])

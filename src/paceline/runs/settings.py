@@ -66,7 +66,7 @@ class ExecutorSettings:
             raise SettingError("executor.cluster and executor.workers are for executor.name=ray (--trainer ray)")
         if self.cluster is not None and not self.cluster.strip():
             raise SettingError(
-                f"executor.cluster (--ray) is {self.cluster!r}; wanted HOST:PORT of a cluster's head node, or auto; or"
+                f"executor.cluster (--ray) is {self.cluster!r}; wanted HOST:PORT of a cluster's head node, or auto;"
                 " leave it out for one of this machine's own"
             )
         if not DEVICE.fullmatch(self.device):

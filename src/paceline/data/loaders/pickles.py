@@ -4,9 +4,9 @@ A pickle is a program. This reader admits the few names that NumPy arrays need a
 meaning: each stands for an inert object that only remembers its arguments, and the array is then made here,
 from the remembered bytes, after its type and size have been checked.
 
-The machine that runs the program is no more to be trusted than the names in it. It makes room for as many memories as
-a program says it has, and tuples that hold one another, each twice, take ages to be looked up by. So the program is read
-first: it may say what picklers write for numbers, texts, lists and arrays, and remember no more than it has bytes.
+What runs such programs makes room for as many memories as one says it has, and tuples that hold one another, each
+twice, take ages to be looked up by. So the program is read first: it may say what picklers write for numbers, texts,
+lists and arrays, and remember no more than it has bytes.
 """
 
 from __future__ import annotations
