@@ -100,7 +100,7 @@ def _described(thing: object) -> str:
 
 def _pair(part: Any, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
     if isinstance(part, tuple | list) and len(part) == 2 and hasattr(part[0], "__len__"):
-        return np.asarray(part[0]), np.asarray(part[1])
+        return _as_array(part[0], f"{where}, x"), _as_array(part[1], f"{where}, y")
     if isinstance(part, np.ndarray) or not hasattr(part, "__len__") or not hasattr(part, "__getitem__"):
         raise DataError(f"{where}: {_described(part)}; wanted (x, y), or a torch Dataset, which has a length")
     try:
@@ -108,6 +108,13 @@ def _pair(part: Any, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
         return np.stack([np.asarray(x) for x, *_ in items]), np.asarray([np.asarray(item[1]) for item in items])
     except (TypeError, ValueError, IndexError) as problem:
         raise DataError(f"{where}: its items cannot be read as (x, y) of equal shapes: {problem}") from problem
+
+
+def _as_array(values: Any, where: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as problem:  # rows of several lengths, say
+        raise DataError(f"{where} cannot be read as an array: {problem}") from None
 
 
 def _samples(x: NDArray[Any], where: str) -> NDArray[Any]:
