@@ -108,7 +108,7 @@ def read_journal(path: Path, *, torn: bool = False) -> list[Entry]:
             words: dict[str, Any] = json.loads(line)
             words["kept"] = tuple((int(begin), int(size)) for begin, size in words.get("kept", ()))
             entries.append(Entry(**words))
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             raise DataError(f"{path}, line {number} is no entry of a journal: {line[:80]!r}") from None
     return entries
 
