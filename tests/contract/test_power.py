@@ -19,8 +19,10 @@ from tests.contract.test_resume import Cut, cutting, experiment, kept_files, uni
 class Disk:
     """Knows what every file held when it was last flushed; whoever copies a directory gets that and no more."""
 
-    def __init__(self, monkeypatch):
-        self._flushed = {}
+    def __init__(self, monkeypatch, before=None):
+        """With what is in the directory of a run from ``before``."""
+        there = filter(Path.is_file, before.rglob("*")) if before is not None else ()
+        self._flushed = {path.stat().st_ino: path.read_bytes() for path in there}
         self._fsync, self._copytree = os.fsync, shutil.copytree
         monkeypatch.setattr(os, "fsync", self.fsync)
         monkeypatch.setattr(shutil, "copytree", self.copytree)
@@ -46,7 +48,7 @@ class Disk:
 def cut_power(monkeypatch, begin, directory, copy, kept, cut):
     """The directory that a power cut leaves, at one stop of a drive that kept a checkpoint at another."""
     with monkeypatch.context() as patched:
-        Disk(patched)
+        Disk(patched, directory)
         cutting(patched, directory, copy, kept, cut)
         with pytest.raises(Cut):
             begin()
@@ -72,7 +74,7 @@ def test_what_was_kept_is_enough(name, share, tmp_path, monkeypatch):
 
 
 def test_so_it_is_for_runs_that_had_ended_and_for_a_second_cut(tmp_path, monkeypatch):
-    names = ["fedavg@rounds=2", "fedavg", "fedbuff"]
+    names = ["fedavg@rounds=1", "fedavg@rounds=9", "fedbuff@rounds=9"]
     whole, stops = uninterrupted(monkeypatch, names, tmp_path / "whole")
     first = cut_power(
         monkeypatch,
