@@ -141,7 +141,7 @@ def checked(settings: Any, tree: Mapping[str, Any], where: str = "") -> Tree:
     for key, value in tree.items():
         name = f"{where}{key}"
         if key not in fields:
-            raise SettingError(f"unknown setting {shown(name)}; {nearest(key, fields, where)}")
+            raise SettingError(f"unknown setting {shown(name)}; {nearest(str(key), fields, where)}")
         current = getattr(settings, key)
         if not _is_group(current):
             found[key] = convert(value, kinds[key], name)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import paceline
-from paceline.errors import DataError, ModelError, SettingError
+from paceline.errors import DataError, ModelError, PacelineError, SettingError
 
 SMALL = {"clients": 6, "rounds": 2, "partition": "iid"}
 
@@ -160,3 +160,56 @@ def test_a_dry_run_of_every_algorithm_needs_nothing_else():
 def test_a_failed_comparison_is_an_error_only_if_all_failed():
     with pytest.raises(paceline.PacelineError):
         paceline.run("fedavg", settings={"fleet.availability": "dropout:1,forever"}, **SMALL)
+
+
+@pytest.mark.parametrize(
+    "over",
+    [{}, [], None, {"local.lr": "0.1"}, {"local.lr": []}, {"local.lr": 0.1}, {"local.lr": (x for x in (0.1, 0.2))}],
+)
+def test_a_sweep_over_nothing_is_refused(over):
+    with pytest.raises(SettingError, match="wants values for every setting"):
+        paceline.sweep("fedavg", over, **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"seeds": "3"}, "seeds is '3'; wanted a whole number, 1 to 10,000"),
+        ({"seeds": 2.5}, "seeds is 2.5; wanted a whole number"),
+        ({"seeds": True}, "seeds is True; wanted a whole number"),
+        ({"seeds": None}, "seeds is None; wanted a whole number"),
+        ({"until": 5}, "until is 5; wanted 'accuracy=0.9'"),
+        ({"until": [5]}, "until is .5.; wanted 'accuracy=0.9'"),
+        ({"until": paceline.Until(time=float("nan"))}, "until.time is nan; it must be above 0"),
+        ({"until": paceline.Until(visits=-1)}, "until.visits is -1"),
+        ({"until": paceline.Until(time="5")}, "until.time is '5'; wanted a number"),
+        ({"out": ""}, "out is ''; wanted the path of a directory"),
+        ({"out": 5}, "out is 5; wanted the path of a directory"),
+        ({"out": "a\0b"}, "cannot be a directory"),
+        ({"out": "a" * 5000}, "cannot be a directory: File name too long"),
+        ({"dry": "no"}, "dry is 'no'; wanted True or False"),
+        ({"dry": None}, "dry is None; wanted True or False"),
+        ({"callbacks": None}, "callbacks is None; wanted a list of functions"),
+        ({"callbacks": ["x"]}, "wanted a list of functions"),
+        ({"callbacks": (print for _ in range(1))}, "wanted a list of functions"),
+        ({"track": 5}, "track is 5; wanted a tracker's name"),
+        ({"track": [None]}, "wanted a tracker's name"),
+        ({"settings": [1]}, "settings is .1.; wanted a mapping"),
+        ({"settings": {5: 1}}, "wanted a mapping of names"),
+        ({"fleet": {5: 1}}, "unknown setting 'fleet.5'"),
+        ({"fleet": ""}, "fleet is ''; wanted the path of a fleet's file"),
+        ({"fleet": 5}, "fleet is 5; wanted the path of a fleet's file"),
+        ({"data": (([[1], [1, 2]], [0, 1]), ([[1]], [0]))}, "train, x cannot be read as an array"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_arguments_of_a_wrong_kind_are_refused_in_words(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PacelineError, match=said):
+        paceline.run("fedavg", **{**SMALL, **arguments})
+    assert not any(tmp_path.iterdir())
+
+
+def test_no_algorithm_at_all_is_refused():
+    with pytest.raises(SettingError, match="this one is empty"):
+        paceline.compare([], **SMALL)

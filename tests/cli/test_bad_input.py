@@ -94,6 +94,32 @@ def test_a_wrong_setting_is_refused(refused, setting, wanted):
     refused("run", "psfl", "--set", setting, "--out", "out", wanted=wanted)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "wanted"),
+    [
+        ("--memory", "", ["executor.memory (--memory) is ''", "4GiB"]),
+        ("--trainer", "", ["executor.name is ''", "cohort"]),
+        ("--ray", "", ["executor.cluster (--ray) is ''", "HOST:PORT"]),
+        ("--absence", "", ["absence is ''", "skip"]),
+        ("--workers", "3", ["--workers 3 is for --world local", "leave it out"]),
+    ],
+)
+def test_an_option_that_says_nothing_is_not_passed_over(refused, option, value, wanted):
+    refused("run", "fedavg", option, value, *QUICK, wanted=wanted)
+
+
+def test_a_limit_that_is_overruled_is_checked_too(refused):
+    refused("run", "fedavg", "--until", "time=nan", "--until", "time=5", *QUICK, wanted=["--until time is nan"])
+
+
+@pytest.mark.parametrize("name", ["[/x]", "\\[/x]", "[red]", "a[bold]b\\"])
+def test_what_looks_like_markup_is_shown_as_it_is(paceline, refused, name):
+    refused("report", f"{name}1", wanted=[f"error: {name}1 is not a run directory"])
+    done = paceline("run", "fedavg", "--dry-run", "--set", "rounds=1", "--out", name)
+    assert done.status == 0
+    assert f"report: {name}/report.html" in done.err
+
+
 def test_what_is_overruled_is_checked_too(refused):
     refused(
         "run", "psfl", "--set", "clients=abc", "--set", "clients=5", "--out", "out", wanted=["'abc'", "whole number"]

@@ -139,7 +139,7 @@ def test_a_run_on_real_processes_is_killed_again_and_again(zygotes, tmp_path, na
     check_local(zygotes, tmp_path / "killed", name, 5, np.random.default_rng(4))
 
 
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_run_that_is_asked_to_end_keeps_all(zygotes, tmp_path, by):
     command = ["run", "fedavg", *COMMON, "--set", "rounds=60", "--checkpoint", "never", "--out", "out"]
     for name in ("whole", "stopped"):

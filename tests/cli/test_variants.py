@@ -39,6 +39,18 @@ def test_a_sweep_is_every_combination(paceline, tmp_path):
         (("sweep", "fedbuff", "--over", "buffer"), "--over 'buffer' is not a sweep"),
         (("compare", "fedbuff@bufer=2"), "unknown setting"),
         (("compare", "fedbuff@buffer=2", "fedbuff@buffer=2"), "named twice"),
+        (("compare", "fedavg", "fedavg@"), "fedavg and fedavg@ are the same run"),
+        (
+            ("compare", "fedavg", "fedavg@rounds=3", "--set", "rounds=3"),
+            "fedavg and fedavg@rounds=3 are the same run",
+        ),
+        (("sweep", "fedbuff", "--over", "local.lr=0.1,0.10"), "are the same run, with the same settings and seed"),
+        (
+            ("sweep", "fedbuff", "--over", "seed=1,2", "--seeds", "2"),
+            "fedbuff@seed=1 and fedbuff@seed=2 are the same",
+        ),
+        (("sweep", "fedbuff", "--over", "buffer=2", "--over", "buffer=3"), "said twice; say all its values at once:"),
+        (("sweep", "fedbuff", "--over", "buffer=2,,3"), "--over 'buffer=2,,3' is not a sweep"),
         (("run", "fedbuf"), "no algorithm is called 'fedbuf'"),
         (("run", "nowhere.at:All"), "cannot import nowhere.at"),
         (("run", "fedavg", "--set", "fleet.file=nowhere.csv"), "there is no file"),
@@ -50,6 +62,12 @@ def test_what_is_wrong_is_said_before_anything_is_written(paceline, tmp_path, mo
     assert shown.status == 1
     assert complaint in " ".join(shown.err.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_seeds_that_do_not_overlap_may_be_swept_over(paceline, tmp_path):
+    words = ("--over", "seed=1,3", "--seeds", "2", *SMALL, "--out", str(tmp_path / "out"))
+    assert paceline("sweep", "fedavg", *words).status == 0
+    assert sorted(settings(path)["seed"] for path in (tmp_path / "out").glob("*-seed*")) == [1, 2, 3, 4]
 
 
 def test_a_dry_run_says_what_it_assumes(paceline, tmp_path):

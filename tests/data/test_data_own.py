@@ -37,6 +37,16 @@ def test_words_are_labels_too():
     assert list(dataset_from(parts(y=words), "mine").y_train[:4]) == [1, 2, 0, 1]
 
 
+def test_one_long_word_does_not_make_all_of_them_long(tmp_path):
+    """In an array every word takes the room of the longest: here 37 GiB, for a file of half a megabyte."""
+    path = tmp_path / "words.csv"
+    path.write_text(f"a,label\n1,{'x' * 100_000}\n" + "1,y\n" * 100_000)
+    data = load(str(path))
+    assert (data.classes, list(data.y_train[:3])) == (2, [0, 1, 1])
+    with pytest.raises(DataError, match="words of at most 1,000 characters"):
+        dataset_from(parts(y=np.array(["x" * 1001] * 20)), "mine")
+
+
 def test_lent_data_have_a_name():
     name = lend_dataset(parts())
     spec, options = parse_name(name)

@@ -142,3 +142,46 @@ def test_a_damaged_batch_is_named(tmp_path, images):
     path.write_bytes(python2_batch(images, [1, 2, 3, 4])[:-40])
     with pytest.raises(DataError, match="is not a readable CIFAR batch"):
         read_batch(path, "labels")
+
+
+NESTED = b"\x80\x02}" + b")" + b"".join(b"q%ch%c\x86" % (k, k) for k in range(1, 60)) + b"Ks."
+"""A dictionary whose key is a pair of pairs of pairs, sixty deep and the same one each: 2^60 places to be hashed."""
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        (b"\x80\x02}r\xf0\xff\xff\x7f.", "LONG_BINPUT 2147483632"),  # room for as many memories: 32 GiB
+        (b"}p9999999999\n.", "PUT 9999999999"),
+        (NESTED.replace(b"Ks.", b"K\x01s."), "BINGET of a tuple"),
+        (b"\x80\x04})" + b"\x85" * 1_000_000 + b"K\x01s.", "TUPLE1 of a tuple"),
+        (b"\x80\x02})q\x00q\x01h\x01h\x01\x86K\x01s.", "BINGET of a tuple"),
+        (b"\x80\x02})Nbq\x01h\x01\x86K\x01s.", "BINGET of a tuple"),
+        (b"\x80\x02})(eq\x01h\x01\x86K\x01s.", "BINGET of a tuple"),
+        (b"\x80\x02})2\x86K\x01s.", "DUP"),
+        (b"\x80\x04}K\x01q\x00q\x00)\x94h\x01h\x01\x86.", "BINGET of a tuple"),  # where MEMOIZE really put it
+        (b"\x80\x05\x96" + b"\xff" * 7 + b"\x0f.", "not a readable"),
+    ],
+)
+def test_a_program_that_takes_all_time_or_memory_is_refused(tmp_path, program, says):
+    path = tmp_path / "batch"
+    path.write_bytes(program)
+    with pytest.raises(DataError, match=says):
+        read_batch(path, "labels")
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4])
+def test_thousands_of_names_beside_the_images(tmp_path, images, protocol):
+    """As in the official files: in old formats Python 3 writes each of them as a call with a tuple."""
+    path = tmp_path / "batch"
+    names = [b"leptodactylus_pentadactylus_s_%06d.png" % k for k in range(3000)]
+    content = {b"filenames": names, b"data": images.reshape(4, 3072), b"labels": [9, 0, 1, 2]}
+    path.write_bytes(pickle.dumps(content, protocol=protocol))
+    assert (read_batch(path, "labels")[0] == images).all()
+
+
+def test_a_key_of_thousands_of_digits_is_told_in_short(tmp_path):
+    path = tmp_path / "batch"
+    path.write_bytes(pickle.dumps({10**500: 1, b"x": 2}, protocol=2))
+    with pytest.raises(DataError, match="lacks 'data' or 'labels'; it holds"):
+        read_batch(path, "labels")

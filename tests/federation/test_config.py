@@ -25,6 +25,7 @@ from paceline.federation.config import (
     SuperLink,
     read_node,
     read_server,
+    require_files,
     split,
     toml,
 )
@@ -101,11 +102,24 @@ def test_a_trial_that_cannot_begin_leaves_nothing_behind(words, tmp_path, capsys
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("address", ["localhost", "localhost:", ":18000", "localhost:0", "localhost:99999"])
+@pytest.mark.parametrize(
+    "address",
+    ["localhost", "localhost:", ":18000", "localhost:0", "localhost:99999", "localhost:٣", f"localhost:{'9' * 5000}"],
+)
 def test_an_address_that_is_none_is_refused(address, tmp_path):
     (tmp_path / "node.toml").write_text(f'[node]\nsuperlink = "{address}"\ninsecure = true\n')
     with pytest.raises(SettingError, match="is no address"):
         read_node(tmp_path / "node.toml")
+
+
+def test_a_home_of_nobody_is_a_directory_like_any_other(tmp_path):
+    (tmp_path / "node.toml").write_text('[node]\nstate = "~no such user/x"\ninsecure = true\n')
+    assert read_node(tmp_path / "node.toml").directory == tmp_path / "~no such user/x"
+
+
+def test_a_name_with_a_zero_byte_is_no_file(tmp_path):
+    with pytest.raises(SettingError, match="cannot be read as a file"):
+        require_files(tmp_path / "server.toml", ["a\0b"])
 
 
 def test_a_node_without_keys_says_so(tmp_path):

@@ -1,5 +1,6 @@
 """A limit on memory: what is counted, what may be taken, and that parts give the same bits as the whole."""
 
+import warnings
 import weakref
 from random import Random
 
@@ -9,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from paceline.errors import SettingError
 from paceline.learn import memory, notices
@@ -18,7 +20,7 @@ from paceline.learn.footprint import Need, model_bytes, outputs, sample_bytes
 from paceline.learn.graph import Model, Sum, Visit, by_rows, combine, mean
 from paceline.learn.job import Score, Shards, Trained, TrainJob
 from paceline.learn.memory import MIB, Budget, ground, rounded_down
-from paceline.learn.promises import Measure
+from paceline.learn.promises import Comparison, Measure
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.register import Register, registering
 from paceline.learn.space import Space
@@ -181,6 +183,11 @@ def test_that_models_take_all_is_told_once(monkeypatch):
     budget.note(held)
     with pytest.warns(notices.SlowerWay, match="nothing is left"):
         assert budget.visits(NEED) == 1
+    budget.note(more := value(2))  # another sum of bytes, but no other news
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert budget.visits(NEED) == 1
+    assert budget.held() == held.value.nbytes + more.value.nbytes
 
 
 def test_memory_is_given_back_once_much_was_freed(monkeypatch):
@@ -194,6 +201,11 @@ def test_memory_is_given_back_once_much_was_freed(monkeypatch):
     assert calls == [0]
     budget.give_back(above=0.9)
     assert calls == [0]
+    monkeypatch.setattr(memory, "resident", lambda: memory.RESERVED + 60 * MIB)
+    budget.give_back(coming=10 * MIB)
+    assert calls == [0]
+    budget.give_back(coming=20 * MIB)
+    assert calls == [0, 0]
 
 
 # -- sums ------------------------------------------------------------------------------------------------------------
@@ -287,6 +299,40 @@ def test_each_mean_is_finished_before_the_next_is_trained_and_its_terms_are_let_
     Executor(trainer, budget=Tight(3)).run(ends)
     assert sum(trainer.sizes) == 120 and max(trainer.sizes) == 3 and len(trainer.sizes) <= 44
     assert trainer.most == 0  # whatever was trained was added, and was nobody's any more
+
+
+def test_rows_give_back_first_and_shrink_as_their_results_are_held(monkeypatch):
+    """A stack is one large piece, which does not fit into what training has freed."""
+    events, nodes = [], [by_rows(torch.sin, value(k)) for k in range(20)]
+    budget = Budget(memory.RESERVED + 40 * memory.row_bytes(SPACE, 1), CPU)
+    monkeypatch.setattr(budget, "give_back", lambda above=1.0, *, coming=0: events.append(coming))
+    monkeypatch.setattr(budget, "stacked", lambda *_: 8 - 2 * sum(node.value is not None for node in nodes) // 8)
+    Executor(Mover(), budget=budget).run(nodes)
+    each = memory.row_bytes(SPACE, 1)
+    assert [coming // each for coming in events if coming] == [8, 6, 5, 1]
+    assert torch.equal(nodes[3].value, torch.sin(value(3).value))
+
+
+def test_gradients_are_compared_in_one_place():
+    """However many there are: small results between large places that come and go leave gaps as large as these."""
+
+    class Watcher(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            found = function(*args, **(kwargs or {}))
+            if isinstance(found, torch.Tensor) and found.numel() == SPACE.size:
+                large.append(found)  # held, so that no other has its place
+            return found
+
+    large, gradients = [], [value(k) for k in range(30)]
+    for k, gradient in enumerate(gradients):
+        gradient.figure = torch.tensor(float(k), dtype=torch.float64)
+    compared = Comparison(gradients)
+    with Watcher():
+        Executor(Mover()).run([], [compared])
+    assert len({one.data_ptr() for one in large}) <= 2
+    values = torch.stack([gradient.value for gradient in gradients]).double()
+    apart = (values - values.mean(dim=0)).square().sum(dim=1)
+    assert compared.result.distance == pytest.approx(apart.tolist(), rel=1e-12)
 
 
 def test_an_error_on_the_way_leaves_what_can_be_computed_again():

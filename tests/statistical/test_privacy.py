@@ -158,6 +158,28 @@ def test_hostile_updates_are_clipped_too(monkeypatch):
     assert run.failure is None
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_an_update_that_is_not_finite_counts_as_none(bad, dtype):
+    """It has no length to which it could be shortened, and no noise would hide it."""
+    start, trained = torch.ones(3, 50, dtype=dtype), torch.full((3, 50), 1.01, dtype=dtype)
+    trained[1, 7] = bad
+    keys = torch.tensor([[signed(mix(9, row))] for row in range(3)])
+    for deviation in (0.0, 0.5):
+        found = protected(start.clone(), trained.clone(), keys, clip=1.0, deviation=deviation)
+        want = torch.stack([trained[0], start[1], trained[2]])
+        noise = (deviation * normal(keys, 0, 50)).to(dtype)
+        assert torch.equal(found, want + noise)
+
+
+def test_attackers_who_overflow_are_clipped_too(monkeypatch):
+    words = ("hostile=random:0.5,1e39", "executor.dtype=float32", f"privacy.clip={CLIP}")
+    found, run = uploads("fedavg", *words, patch=monkeypatch)
+    assert not all(trained.isfinite().all() for _, _, trained, _ in found)
+    assert max(float((sent - start).norm()) for _, start, _, sent in found) <= CLIP * (1 + 1e-5)
+    assert run.failure is None
+
+
 # -- one row a client -----------------------------------------------------------------------------------------------
 
 

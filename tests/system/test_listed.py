@@ -1,6 +1,7 @@
 """A fleet in one file."""
 
 import math
+import time
 
 import pytest
 
@@ -8,6 +9,7 @@ import paceline
 from paceline.errors import DataError, SettingError
 from paceline.system import FleetSettings, build_fleet
 from paceline.system.listed import read_fleet
+from paceline.system.traces import read_traces
 
 CSV = """device,seconds,up_mbps,down_mbps,latency,watts,availability
 a,4,8,80,0.5,2,always
@@ -151,3 +153,22 @@ def test_a_file_that_has_changed_is_read_again(tmp_path, monkeypatch):
     assert read_fleet("fleet.csv") is read_fleet("fleet.csv"), "once, as long as it is the same"
     (tmp_path / "b/fleet.csv").write_text("seconds\n3\n")
     assert read_fleet("fleet.csv").numbers["seconds"] == (3.0,)
+
+
+def test_a_long_header_and_short_rows_take_no_room(tmp_path):
+    """A dictionary a row, with every column of the header, took seconds and gigabytes."""
+    path = tmp_path / "wide.csv"
+    path.write_text(
+        "t_s,mbps," + ",".join(f"c{k}" for k in range(30_000)) + "\n" + "".join(f"{k},5\n" for k in range(9_000))
+    )
+    began = time.perf_counter()
+    (only,) = read_traces(path).values()
+    assert time.perf_counter() - began < 5
+    assert only.up.duration == 9_000
+
+
+def test_a_column_that_is_there_twice_is_named(tmp_path):
+    path = tmp_path / "twice.csv"
+    path.write_text("seconds,watts,seconds\n1,2,3\n")
+    with pytest.raises(DataError, match="row 1: the column 'seconds' is there twice"):
+        read_fleet(str(path))

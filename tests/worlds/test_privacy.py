@@ -1,7 +1,9 @@
 """Differential privacy of runs: who can have it, what leaves a client, and what ε that comes to."""
 
+import gc
 import json
 import math
+import weakref
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -170,6 +172,50 @@ def test_an_update_leaves():
     assert ran("tests.worlds.test_privacy:Leaky", "privacy.clip=1").rows
 
 
+@dataclass(frozen=True, kw_only=True)
+class Repeating(paceline.Algorithm):
+    """A client that sends the same upload in every round."""
+
+    rounds: int = 3
+    together: int = 1
+    local: LocalSGD = field(default_factory=lambda: LocalSGD(steps=1))
+
+    def traits(self, clients):
+        """It says that it is private."""
+        return Traits(rounds=self.rounds, local=self.local, absence="skip", private=Sums(self.together))
+
+    async def run(self, world):
+        """One visit, many uploads."""
+        start = await world.send(world.initial_model(), world.server, 0)
+        trained = await world.train(0, start, self.local)
+        for _ in range(self.rounds):
+            yield Progress(await world.send(trained, 0, world.server))
+
+
+@pytest.mark.parametrize(("together", "counted"), [(1, 1), (2, 3)])
+def test_the_same_upload_again_tells_nothing_new_unless_it_is_in_another_sum(together, counted):
+    """By itself it has the same noise each time; added up with others' it has other noise around it."""
+    pytest.importorskip("dp_accounting")
+    run = ran(f"tests.worlds.test_privacy:Repeating@together={together}", *DP)
+    assert run.summary()["privacy"]["most_uploads"] == counted
+    assert len({row["loss"] for row in run.rows}) == 1  # the same noise, to the bit
+
+
+def test_uploads_that_are_lost_are_let_go(monkeypatch):
+    """With them the models that they were trained from: one a round, for as long as the run goes on."""
+    made_of, whole = [], PrivateMachines._hidden
+
+    def noted(self, trained, client):
+        made_of.append(weakref.ref(self._starts[trained]))
+        return whole(self, trained, client)
+
+    monkeypatch.setattr(PrivateMachines, "_hidden", noted)
+    run = ran("fedavg", "privacy.clip=1", "faults=lost:0.3", "rounds=12")
+    gc.collect()
+    assert len(made_of) > 40 and len({start() for start in made_of} - {None}) <= 2
+    assert run.rows
+
+
 def test_algorithms_that_say_nothing_are_refused():
     @dataclass(frozen=True, kw_only=True)
     class Mine(paceline.Algorithm):
@@ -224,7 +270,7 @@ def accountant(*events, relation="REPLACE_ONE", kind="rdp"):
 
 
 @pytest.mark.parametrize(
-    ("clients", "drawn", "noise", "rounds"), [(40, 4, 4, 7), (1000, 20, 1, 100), (300, 5, 9, 50)]
+    ("clients", "drawn", "noise", "rounds"), [(40, 4, 4, 7), (1000, 20, 1, 100), (300, 5, 9, 50), (60, 1, 2, 30)]
 )
 def test_epsilon_of_drawn_clients_is_dp_accountings(clients, drawn, noise, rounds):
     """A dry run of FedAvg; m of N without replacement, one client replaced: its update moves by 2C, so z/2."""
@@ -282,6 +328,23 @@ def test_a_client_twice_in_a_sum_counts_fourfold():
     assert spending.epsilon(0) == 0.0  # the round is not over
     assert spending.epsilon(1) == composed(4 * 4 / 16, spending.delta)
     assert spending.uploads[0] == 2
+
+
+@pytest.mark.parametrize("name", ["fedavg", "ditto"])
+def test_one_drawn_client_a_round_spends_too(name):
+    """Its upload is a sum of one, and each round is a draw of one among all."""
+    dp = pytest.importorskip("dp_accounting")
+    run = ran(name, *DP, f"{name}.participants=1", "rounds=4")
+    event = dp.SampledWithoutReplacementDpEvent(8, 1, dp.GaussianDpEvent(1.0))
+    found = run.summary()["privacy"]
+    most = max(Counter(site for (site,) in spans(run.world, "site", kinds=["send"]) if site >= 0).values())
+    unsampled = dp.get_epsilon_gaussian(1 / math.sqrt(most), 8**-1.1)
+    assert found["bounds"] == {
+        "composition": pytest.approx(unsampled, rel=1e-12),
+        "sampled": accountant((event, 4)).get_epsilon(8**-1.1),
+    }
+    assert found["epsilon"] == min(found["bounds"].values()) > 0
+    assert [row["epsilon"] > 0 for row in run.rows] == [True] * len(run.rows)
 
 
 def test_more_noise_or_fewer_rounds_spend_less():

@@ -37,6 +37,30 @@ def test_a_second_signal_ends_the_process_at_once(name, status):
     assert ended(name)[1] == "goes on\ncloses\n"
 
 
+def test_a_terminal_that_closes_is_one_signal_though_it_comes_twice():
+    assert ended("SIGHUP", "SIGHUP", "SIGHUP")[1] == "goes on\ncloses\n"
+    assert ended("SIGHUP", "SIGTERM") == (143, "")
+
+
+@pytest.mark.parametrize("patience", [0, 5.0])
+def test_who_has_a_closed_terminal_ignored_goes_on(patience):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with Stopping(patience=patience) as stopping:
+            signal.raise_signal(signal.SIGHUP)
+            stopping.check()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_handlers_are_put_back():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    with Stopping():
+        assert all(signal.getsignal(number) != handler for number, handler in before.items())
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
 def ask_and_wait():
     signal.raise_signal(signal.SIGTERM)
     signal.pause()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from paceline.api.progress import LiveProgress
 from paceline.api.results import Result, Scratch
 from paceline.api.sweeping import variants
 from paceline.api.words import FleetLike, Method, method_name, settings_tree, until_from
-from paceline.bounds import SEEDS
+from paceline.bounds import SEEDS, require_whole
 from paceline.errors import SettingError
 from paceline.ledger.directory import refuse_taken
+from paceline.reading import shown
 from paceline.runs.experiment import make_experiment
 from paceline.runs.keeper import Keeping
 from paceline.runs.performing import Outcome, perform
@@ -59,12 +60,18 @@ def compare(
     """
     if isinstance(algorithms, str) or not isinstance(algorithms, Sequence):
         raise SettingError(f"compare wants a list of algorithms; got {algorithms!r}: for one alone there is run")
-    SEEDS.check("seeds", seeds)
+    if not algorithms:
+        raise SettingError("compare wants a list of algorithms; this one is empty: name some, such as 'fedavg'")
+    require_whole("seeds", seeds, SEEDS)
+    if not isinstance(dry, bool):
+        raise SettingError(f"dry is {shown(dry)}; wanted True or False")
+    if not isinstance(callbacks, Sequence) or not all(callable(one) for one in callbacks):
+        raise SettingError(f"callbacks is {shown(callbacks)}; wanted a list of functions of name, seed and row")
     check_trackers(track)
     names = [method_name(method) for method in algorithms]
     tree = settings_tree(settings, words, data=data, model=model, fleet=fleet)
     scratch = Scratch() if out is None else None
-    directory = scratch.path / "runs" if scratch is not None else Path(out or "")
+    directory = scratch.path / "runs" if scratch is not None else _named(out)
     refuse_taken(directory)
     experiment = make_experiment(
         names,
@@ -76,14 +83,22 @@ def compare(
         keep_models=not dry,
         keeping=Keeping.parse("never" if scratch is not None else None if checkpoint is None else str(checkpoint)),
     )
-    with LiveProgress(quiet=not progress) as shown:
+    with LiveProgress(quiet=not progress) as live:
         outcome = followed(
             track,
             None if scratch else directory,
-            told(shown, callbacks),
-            lambda tell: perform(experiment, tell, watcher=shown),
+            told(live, callbacks),
+            lambda tell: perform(experiment, tell, watcher=live),
         )
     return finished(outcome, scratch)
+
+
+def _named(out: object) -> Path:
+    """The directory that is asked for; not the current one where nothing is said."""
+    said = fspath(out) if isinstance(out, str | PathLike) else None
+    if not isinstance(said, str) or not said.strip():
+        raise SettingError(f"out is {shown(out)}; wanted the path of a directory to write")
+    return Path(said)
 
 
 def finished(outcome: Outcome, scratch: Scratch | None = None) -> Result:

@@ -8,10 +8,11 @@ from typing import Any
 
 from paceline.algorithms.base import Algorithm
 from paceline.algorithms.named import lend_algorithm
-from paceline.config import Tree, merge, to_tree
+from paceline.config import Tree, checked, merge, to_tree
 from paceline.data.own import lend_dataset
 from paceline.errors import SettingError
 from paceline.learn.models import lend_model
+from paceline.reading import shown
 from paceline.runs.until import Until
 from paceline.system import FleetSettings
 
@@ -30,6 +31,8 @@ def settings_tree(
 ) -> Tree:
     """All of it as one tree: settings by dotted name, then keywords, then the things at hand."""
     tree: Tree = {}
+    if not isinstance(settings, Mapping | None) or not all(isinstance(name, str) for name in settings or ()):
+        raise SettingError(f"settings is {shown(settings)}; wanted a mapping of names, such as {{'local.lr': 0.1}}")
     for name, value in {**(settings or {}), **words}.items():
         tree = merge(tree, _nested(name, value))
     if data is not None:
@@ -49,6 +52,10 @@ def fleet_tree(fleet: FleetLike) -> Tree:
         return dict(to_tree(fleet))
     if isinstance(fleet, Mapping):
         return dict(fleet)
+    if not isinstance(fleet, str | PathLike) or not fspath(fleet):
+        raise SettingError(
+            f"fleet is {shown(fleet)}; wanted the path of a fleet's file, or a mapping of its settings"
+        )
     return {"file": fspath(fleet)}
 
 
@@ -59,10 +66,16 @@ def until_from(until: str | Sequence[str] | Mapping[str, float] | Until | None) 
     0.9
     """
     if isinstance(until, Until):
+        checked(
+            Until(), to_tree(until), "until."
+        )  # made by hand, where nobody has looked: NaN would never be reached
         return until
     if isinstance(until, Mapping):
         return Until.parse([f"{word}={value}" for word, value in until.items()])
-    return Until.parse([until] if isinstance(until, str) else list(until or ()))
+    said = [until] if isinstance(until, str) else list(until) if isinstance(until, Sequence) else until or []
+    if not isinstance(said, list) or not all(isinstance(text, str) for text in said):
+        raise SettingError(f"until is {shown(until)}; wanted 'accuracy=0.9', a list of these, or {{'accuracy': 0.9}}")
+    return Until.parse(said)
 
 
 def _nested(name: str, value: Any) -> Tree:

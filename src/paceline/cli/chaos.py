@@ -81,9 +81,10 @@ def _print(found: Table) -> None:
     for title in ("algorithm", "fault", "outcome", "accuracy, time", "message"):
         grid.add_column(title, justify="right" if title == "accuracy, time" else "left")
     for cell in found.cells:
-        grid.add_row(cell.algorithm, cell.fault, _outcome(cell), figures_of(cell), escape(cell.message))
+        named = escape(cell.algorithm), escape(cell.fault)
+        grid.add_row(*named, _outcome(cell), figures_of(cell), escape(cell.message))
     console.print(grid)
-    console.print(summary(found))
+    console.print(summary(found), markup=False)
 
 
 def _outcome(cell: Cell) -> str:

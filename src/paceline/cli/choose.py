@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table as Grid
 
 from paceline.cli.options import FiguresJson, Markdown, Quiet, Read
@@ -86,6 +87,7 @@ def _print(found: Table) -> None:
         grid.add_column(title)
     for one in found.outcomes:
         cell = one.cell
-        grid.add_row(cell.split, cell.spread, cell.server, cell.links, told(one).replace("**", ""))
+        cells = (cell.split, cell.spread, cell.server, cell.links, told(one).replace("**", ""))
+        grid.add_row(*map(escape, cells))  # as --read found them
     console.print(grid)
-    console.print(f"{found.seeds} seeds, {found.minutes:g} minutes of computing on {found.hardware}")
+    console.print(f"{found.seeds} seeds, {found.minutes:g} minutes of computing on {found.hardware}", markup=False)

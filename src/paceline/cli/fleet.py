@@ -10,6 +10,7 @@ import typer
 
 from paceline.cli.options import PlanJson, Set, Trust
 from paceline.errors import SettingError
+from paceline.reading import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,12 +68,12 @@ def fleet_command(
     as_json: PlanJson = False,
 ) -> None:
     """Plan for a fleet, or make its file of a run."""
-    if Path(fleet).expanduser().is_dir():
+    if expanded(fleet).is_dir():
         why = f"{fleet} is the directory of a run, of which a fleet file is made (--out fleet.toml)"
         _refuse(context, FOR_FILES, why, "give that file then")
         from paceline.cli.fleet_measured import measure_run
 
-        measure_run(Path(fleet).expanduser(), out, check=check, trust=trust, as_json=as_json)
+        measure_run(expanded(fleet), out, check=check, trust=trust, as_json=as_json)
         return
     _refuse(context, FOR_RUNS, f"{fleet} is no directory of a run", "give one")
     from paceline.cli.fleet_methods import Asked, plan_file

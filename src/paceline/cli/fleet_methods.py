@@ -12,6 +12,7 @@ from rich.console import Console
 
 from paceline.cli.plan_answer import Answer, print_json, refuse_existing
 from paceline.errors import DataError, SettingError
+from paceline.reading import expanded
 
 if TYPE_CHECKING:
     from paceline.plans.methods import MethodPlan
@@ -71,7 +72,7 @@ def _refuse(file: str) -> None:
     path = file.removesuffix(",repeat")
     if path in announced("fleets"):
         return
-    if not Path(path).expanduser().exists():
+    if not expanded(path).exists():
         raise DataError(f"there is no {path}; give a fleet file (.csv or .toml, docs/fleets.md) or a run's directory")
     if not path.endswith(SUFFIXES):
         raise DataError(

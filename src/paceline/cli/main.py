@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from paceline.cli.chaos import chaos
 from paceline.cli.choose import choose
@@ -202,16 +203,29 @@ def sweep(
     """Run one algorithm with every combination of some settings, as one batched run."""
     from paceline.api.sweeping import variants
 
-    names = variants(algorithm, dict(_values(text) for text in over))
+    names = variants(algorithm, _each_once(over))
     more = More(absence, trust=trust, checkpoint=checkpoint, memory=memory, trainer=trainer, ray=ray, track=track)
     perform_named(names, settings, config, until, seeds, out, dry_run, json, quiet, no_spans, more)
 
 
 def _values(text: str) -> tuple[str, list[str]]:
     name, equals, values = text.partition("=")
-    if not equals or not name.strip() or not values.strip():
+    found = [value.strip() for value in values.split(",")]
+    if not equals or not name.strip() or not all(found):
         raise SettingError(f"--over {text!r} is not a sweep; wanted name=value,value, such as local.lr=0.01,0.1")
-    return name.strip(), [value.strip() for value in values.split(",") if value.strip()]
+    return name.strip(), found
+
+
+def _each_once(over: list[str]) -> dict[str, list[str]]:
+    """Settings and their values; one that is swept over twice would be swept over its last values alone."""
+    found: dict[str, list[str]] = {}
+    for name, values in map(_values, over):
+        if name in found:
+            raise SettingError(
+                f"--over {name} is said twice; say all its values at once: {name}={','.join(found[name] + values)}"
+            )
+        found[name] = values
+    return found
 
 
 @app.command()
@@ -301,17 +315,15 @@ def main(arguments: list[str] | None = None) -> Any:
     try:
         app(arguments)
     except PacelineError as problem:
-        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {_escaped(problem)}", soft_wrap=True)
+        # As a text, not as markup: what somebody else wrote may look like it.
+        said = Text.assemble(("error:", "bold red"), f" {problem}")
+        Console(stderr=True, highlight=False).print(said, soft_wrap=True)
         sys.exit(1)
     except OSError as problem:
         Console(stderr=True, highlight=False, markup=False).print(f"error: {problem}", soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:  # before a command has begun: those that run say more
         sys.exit(130)
-
-
-def _escaped(problem: PacelineError) -> str:
-    return str(problem).replace("[", "\\[")
 
 
 if __name__ == "__main__":

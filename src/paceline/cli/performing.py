@@ -46,15 +46,15 @@ class More:
     track: Sequence[str] | None = None
 
     def overrides(self) -> list[str]:
-        """Those of them that are settings with an option of their own."""
-        trainer = self.trainer or ("ray" if self.ray else None)
+        """Those of them that are settings with an option of their own; an empty one is refused as any other word."""
+        trainer = "ray" if self.trainer is None and self.ray is not None else self.trainer
         said = {
             "absence": self.absence,
             "executor.memory": self.memory,
             "executor.name": trainer,
             "executor.cluster": self.ray,
         }
-        return [f"{name}={value}" for name, value in said.items() if value]
+        return [f"{name}={value}" for name, value in said.items() if value is not None]
 
 
 def perform_named(
@@ -80,6 +80,11 @@ def perform_named(
         from paceline.runs.until import Until
         from paceline.tracking.following import check_trackers, followed
 
+        if more.workers is not None and not more.local:
+            raise SettingError(
+                f"--workers {more.workers} is for --world local: a simulation is one process; leave it out, or say"
+                " --world local (executor.threads sets the threads of a simulation)"
+            )
         track = check_trackers(more.track or ())
         directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{_short(names)}")
         refuse_taken(directory)
@@ -178,7 +183,7 @@ def _page(experiment: Experiment, told: Console) -> None:
     out = experiment.out
     assert out is not None
     page = write_report(run_directories([out]), out / "report.html")
-    told.print(f"report: {page}", soft_wrap=True)
+    told.print(f"report: {page}", soft_wrap=True, markup=False)
 
 
 def named(out: str | None) -> Path | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from paceline.errors import SettingError
@@ -40,7 +41,7 @@ class Answer:
             words = title in self.left
             table.add_column(title, justify="left" if words else "right", no_wrap=not words)
         for cells, bold in self.rows:
-            table.add_row(*cells, style="bold" if bold else "")
+            table.add_row(*map(escape, cells), style="bold" if bold else "")  # names of files are among them
         console.print(table)
         if self.dim:
             console.print(self.dim, markup=False, style="dim")

@@ -46,4 +46,5 @@ def followed(doing: Callable[[], None], out: Path, again: str, told: Console, *,
         typer.echo(read_text(out / "summary.json"))
     else:
         print_table([out], Statistics())
-    told.print(f"report: {write_report([out], out / 'report.html', f'{out.name}, a federation')}", soft_wrap=True)
+    page = write_report([out], out / "report.html", f"{out.name}, a federation")
+    told.print(f"report: {page}", soft_wrap=True, markup=False)

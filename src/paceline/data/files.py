@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from paceline.data.archives import read_arrays
 from paceline.data.dataset import Dataset, image_dataset
 from paceline.errors import DataError
+from paceline.reading import expanded
 
 Found = tuple[tuple[Path, ...], ...]
 """For each pattern of a layout, the files that match it."""
@@ -57,7 +58,7 @@ def data_root(root: Path | None = None) -> Path:
     if root is not None:
         return Path(root)
     if named := os.environ.get("PACELINE_DATA"):
-        return Path(named).expanduser()
+        return expanded(named)
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "paceline"
 

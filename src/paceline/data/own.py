@@ -27,6 +27,8 @@ FILES = (".npz", ".csv")
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 TEST_EVERY = 5
 """Of a CSV file, which has one part only, every so many rows are kept for testing."""
+LONGEST_WORD = 1000
+"""Characters of a label in an array, where every word takes the room of the longest."""
 _LENT: dict[str, Dataset] = {}
 
 
@@ -98,7 +100,7 @@ def _described(thing: object) -> str:
 
 def _pair(part: Any, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
     if isinstance(part, tuple | list) and len(part) == 2 and hasattr(part[0], "__len__"):
-        return np.asarray(part[0]), np.asarray(part[1])
+        return _as_array(part[0], f"{where}, x"), _as_array(part[1], f"{where}, y")
     if isinstance(part, np.ndarray) or not hasattr(part, "__len__") or not hasattr(part, "__getitem__"):
         raise DataError(f"{where}: {_described(part)}; wanted (x, y), or a torch Dataset, which has a length")
     try:
@@ -106,6 +108,13 @@ def _pair(part: Any, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
         return np.stack([np.asarray(x) for x, *_ in items]), np.asarray([np.asarray(item[1]) for item in items])
     except (TypeError, ValueError, IndexError) as problem:
         raise DataError(f"{where}: its items cannot be read as (x, y) of equal shapes: {problem}") from problem
+
+
+def _as_array(values: Any, where: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as problem:  # rows of several lengths, say
+        raise DataError(f"{where} cannot be read as an array: {problem}") from None
 
 
 def _samples(x: NDArray[Any], where: str) -> NDArray[Any]:
@@ -135,6 +144,8 @@ def _numbered(name: str, *parts: NDArray[Any]) -> tuple[int, list[NDArray[np.int
             raise DataError(
                 f"{name}: labels are {part.dtype} of shape {part.shape}; wanted one whole number or word a sample"
             )
+        if part.dtype.kind in "US" and part.dtype.itemsize > LONGEST_WORD * (4 if part.dtype.kind == "U" else 1):
+            raise DataError(f"{name}: labels are {part.dtype}; wanted words of at most {LONGEST_WORD:,} characters")
     if all(part.dtype.kind in "iufb" for part in parts):
         numbers = [whole(part, name) for part in parts]
         together = np.concatenate(numbers)
@@ -184,11 +195,13 @@ def _features(path: Path, number: int, row: list[str], header: list[str], which:
 
 
 def _labels(path: Path, cells: list[str]) -> NDArray[Any]:
-    """Whole numbers where all cells are numbers, else words."""
+    """Whole numbers where all cells are numbers, else those of the words."""
     if not all(cells):
         raise DataError(f"{path}, row {cells.index('') + 2}: the label is empty; correct or delete the row")
     try:
         numbers = np.array([plain_number(cell) for cell in cells])
     except ValueError:
-        return np.array(cells)
+        # Their numbers in sorted order at once: in an array every word takes the room of the longest.
+        order = {word: number for number, word in enumerate(sorted(set(cells)))}
+        return np.array([order[cell] for cell in cells])
     return whole(numbers, str(path))

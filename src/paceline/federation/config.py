@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -17,10 +18,11 @@ from typing import Any, TypeVar
 from paceline.bounds import bounded
 from paceline.config import Tree, apply, parse_toml
 from paceline.errors import SettingError, nearest
-from paceline.reading import read_text
+from paceline.reading import expanded, read_text, shown
 
 C = TypeVar("C")
 LAST_PORT = 65_535
+_PORT = re.compile(r"[0-9]{1,5}")
 LONGEST_SOCKET = 100
 """Bytes of the name of a socket: systems allow little more."""
 SECURITY = "authority, certificate and key, or insecure = true on a network that nobody else can reach"
@@ -182,9 +184,10 @@ def read_node(path: Path) -> NodeConfig:
 def split(address: str) -> tuple[str, str]:
     """Host and port."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
+    if not colon or not host or not _PORT.fullmatch(port) or not 1 <= int(port) <= LAST_PORT:
         raise SettingError(
-            f"{address!r} is no address; wanted host:port, such as 127.0.0.1:18000, with a port of 1 to {LAST_PORT}"
+            f"{shown(address)} is no address; wanted host:port, such as 127.0.0.1:18000, with a port of 1 to"
+            f" {LAST_PORT}"
         )
     return host, port
 
@@ -192,7 +195,7 @@ def split(address: str) -> tuple[str, str]:
 def require_files(path: Path, names: Sequence[str]) -> None:
     """Refuse to begin with a file that names others which are not there, or may not be read."""
     for name in filter(None, names):
-        if not os.access(name, os.R_OK) or Path(name).is_dir():
+        if "\0" in name or not os.access(name, os.R_OK) or Path(name).is_dir():
             raise SettingError(f"{path} names {name}, which cannot be read as a file; put it there, or name another")
 
 
@@ -239,4 +242,4 @@ def _resolve(group: Tree, names: tuple[str, ...], path: Path) -> None:
 
 
 def _beside(path: Path, said: str) -> Path:
-    return (path.absolute().parent / Path(said).expanduser()).absolute()
+    return (path.absolute().parent / expanded(said)).absolute()

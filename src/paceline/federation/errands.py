@@ -45,7 +45,7 @@ def answers_of(reply: Frame, number: str) -> dict[str, Frame]:
                 raise ValueError
             found[name] = Frame(words, reply.blobs[start : start + count])
             start += count
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, OverflowError):  # the last for an infinite count
         raise WireError("its answers and the arrays that came with them do not go together") from None
     if number not in found:
         raise WireError("it answered something else than it was asked")

@@ -47,8 +47,10 @@ def _words(text: object) -> dict[str, Any]:
 def _blob(name: str, array: Array) -> bytes:
     try:
         found = array.numpy()
-    except (ValueError, TypeError, OSError, EOFError, MemoryError) as problem:
-        raise WireError(f"array {name[:20]!r} of a message cannot be read: {problem}") from None
+    except Exception as problem:  # NumPy fails in any way at a header that is none, or that begins an archive
+        raise WireError(f"array {name[:20]!r} of a message cannot be read: {str(problem)[:200]}") from None
+    if not isinstance(found, np.ndarray):  # an archive of arrays
+        raise WireError(f"array {name[:20]!r} of a message is a {type(found).__name__}; wanted bytes in a row")
     if found.dtype != np.uint8 or found.ndim != 1:
         raise WireError(f"array {name[:20]!r} of a message is {found.dtype} {found.shape}; wanted bytes in a row")
     return found.tobytes()

@@ -30,7 +30,7 @@ from paceline.learn.job import (
     TrainJob,
     mean_score,
 )
-from paceline.learn.memory import Budget
+from paceline.learn.memory import Budget, row_bytes
 from paceline.learn.pending import Pending, agreement, visit_of
 from paceline.learn.promises import Comparison, Measure, Promise, Reading
 from paceline.learn.sums import weighted
@@ -171,11 +171,14 @@ class Executor:
             assert isinstance(rows, Rows)
             groups[model.space, rows.function, rows.options, len(model.parents)].append(model)
         for group in groups.values():
-            most = self._most_rows(group[0])
-            for first in range(0, len(group), most):
-                part = group[first : first + most]
+            first = 0
+            while first < len(group):
+                part = group[first : first + self._most_rows(group[first])]  # anew: results are held, too
+                if self.budget is not None:  # what training has freed is in pieces that do not fit here
+                    self.budget.give_back(coming=len(part) * row_bytes(part[0].space, len(part[0].parents)))
                 for model, value in zip(part, _by_rows(part), strict=True):
                     pending.settle(model, value)
+                first += len(part)
 
     def _most_rows(self, model: Model) -> int:
         stacked = STACKED_CUDA if self.trainer.device.type == "cuda" else STACKED
@@ -229,13 +232,19 @@ def _by_rows(models: list[Model]) -> list[Tensor]:
 
 
 def _spread(gradients: Sequence[Model]) -> Spread:
-    """Compare gradients with their mean, in double precision: their differences may be small."""
+    """Compare gradients with their mean, in double precision: their differences may be small.
+
+    In one place for all: where each has places of its own, the small result of one keeps the next from the large
+    place that was freed just before, and the C library takes as much again for every gradient.
+    """
     values = [gradient.value for gradient in gradients if gradient.value is not None]
     middle = torch.zeros_like(values[0], dtype=torch.float64)
     for value in values:
         middle += value
     middle /= len(values)
-    distance = torch.stack([(value - middle).square().sum() for value in values])
+    apart, distance = torch.empty_like(middle), torch.empty(len(values), dtype=middle.dtype, device=middle.device)
+    for k, value in enumerate(values):
+        distance[k] = torch.sub(value, middle, out=apart).square_().sum()
     variance = torch.stack([gradient.figure for gradient in gradients if gradient.figure is not None])
     return Spread(tuple(variance.tolist()), tuple(distance.tolist()))
 

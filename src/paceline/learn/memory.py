@@ -79,6 +79,8 @@ class Budget:
         self._data: dict[int, Tensor] = {}
         self._held: list[weakref.ref[Model]] = []
         self._pruned_at = PRUNED
+        self._told = False
+        """Whether it was said that models have taken all."""
 
     # -- what is taken ---------------------------------------------------------------------------------------------
 
@@ -121,7 +123,8 @@ class Budget:
         """Bytes that may be taken now, where ``besides`` are taken by what is no model yet."""
         held = self.held()
         left = self.limit - self.ground - self.data - held - besides
-        if left <= 0:
+        if left <= 0 and not self._told:
+            self._told = True  # how much that is changes with every portion: not news each time
             tell_slower(
                 f"executor.memory is {shown_size(self.limit)}, and the models that the runs hold at one time take"
                 f" {shown_size(held + besides)} of it, so that nothing is left: one client trains at a time, and the"
@@ -140,8 +143,8 @@ class Budget:
         return rounded_down(IN_STEPS * self.room() / (self.threads * need.step))
 
     def stacked(self, space: Space, parents: int) -> int:
-        """How many nodes may be computed row by row at once: inputs, as much again in between, results twice."""
-        return rounded_down(self.room() / (model_bytes(space) * (3 * parents + 2)))
+        """How many nodes may be computed row by row at once."""
+        return rounded_down(self.room() / row_bytes(space, parents))
 
     def scored(self, space: Space) -> tuple[int, int]:
         """How many models may be scored together, on how many samples (over all of them) at a time."""
@@ -154,12 +157,13 @@ class Budget:
         values = {id(model.value): model.value.nbytes for model in models if model.value is not None}
         return sum(values.values()) > MEASURED * self.limit
 
-    def give_back(self, above: float = TRIMMED) -> None:
-        """Give what was freed back to the system, which the C library does not do by itself, if the process takes
-        more than this part of what it may take beside its ground. What it really takes may decide: no result changes.
+    def give_back(self, above: float = TRIMMED, *, coming: int = 0) -> None:
+        """Give what was freed back to the system, which the C library does not do by itself, if the process takes, or
+        will with what is ``coming`` in large pieces, more than this part of what it may take beside its ground. What
+        it really takes may decide: no result changes.
         """
         trim = _trim() if self.device.type == "cpu" else None
-        if trim is not None and resident() > self.ground + above * (self.limit - self.ground):
+        if trim is not None and resident() + coming > self.ground + above * (self.limit - self.ground):
             trim(0)
 
     # -- before anything is learned --------------------------------------------------------------------------------
@@ -193,6 +197,11 @@ def ground(taken: int) -> int:
     (True, 832)
     """
     return max(RESERVED, -(-(taken + LATER) // GRAIN) * GRAIN)
+
+
+def row_bytes(space: Space, parents: int) -> int:
+    """What a node takes that is computed row by row: inputs, as much again in between, results twice."""
+    return model_bytes(space) * (3 * parents + 2)
 
 
 def resident() -> int:

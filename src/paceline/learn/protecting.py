@@ -20,12 +20,14 @@ DRAWN, DRAWN_CUDA = 1 << 16, 1 << 24
 def protected(start_RP: Tensor, trained_RP: Tensor, *key_R1: Tensor, clip: float, deviation: float) -> Tensor:
     """Each row's start with its update, clipped to a length of ``clip``, and Gaussian noise drawn at its key.
 
-    An update that is no longer than that is left as it is, to the bit. Without noise no key is needed.
+    An update that is no longer than that is left as it is, to the bit. One that is not finite has no length, and NaN
+    with noise is NaN: it counts as no update. Without noise no key is needed.
     """
     update_RP = trained_RP - start_RP
     length_R1 = lengths(update_RP)[:, None]
     factor_R1 = (clip / length_R1).to(trained_RP.dtype)
-    found_RP = torch.where(length_R1 <= clip, trained_RP, start_RP + update_RP * factor_R1)
+    shortened_RP = torch.where(length_R1.isfinite(), start_RP + update_RP * factor_R1, start_RP)
+    found_RP = torch.where(length_R1 <= clip, trained_RP, shortened_RP)
     if deviation:
         columns = max(1, (DRAWN_CUDA if found_RP.is_cuda else DRAWN) // len(found_RP))
         for at in range(0, found_RP.shape[1], columns):

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from paceline.errors import DataError, SettingError
 from paceline.ledger import lock
-from paceline.reading import parse_object, read_text
+from paceline.reading import parse_object, read_text, shown
 
 LARGEST = 1 << 30
 """Bytes of a file of metrics."""
@@ -36,6 +36,13 @@ PACKAGES = ("paceline", "torch", "numpy", "pyarrow", "scikit-learn")
 
 def refuse_taken(path: Path) -> None:
     """A directory that holds runs, or lies in one, is never written into; nor is what a link points to."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):  # it is made, or cannot be, which making it says
+        pass
+    except (OSError, ValueError) as problem:  # a name that is too long, or has a zero byte
+        why = getattr(problem, "strerror", problem)
+        raise SettingError(f"--out {shown(str(path))} cannot be a directory: {why}; choose another") from None
     if path.is_symlink():
         raise SettingError(f"--out {path} is a symbolic link; name the directory itself, or one that is new")
     if path.exists() and not path.is_dir():

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO, Any
 
 
 def to_disk(path: Path) -> None:
@@ -21,6 +22,13 @@ def to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def flush(file: IO[Any], *, durably: bool) -> None:
+    """Give what was written into an open file to the system, and have it written to the disk if that is wanted."""
+    file.flush()
+    if durably:
+        os.fsync(file.fileno())
 
 
 def all_to_disk(folders: Iterable[Path]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from paceline.errors import SettingError, nearest
+from paceline.reading import expanded
 from paceline.topology import Graph, parse_graph
 from paceline.topology.families import GRAPHS
 
@@ -36,7 +36,7 @@ def _known(word: str) -> None:
     """Refuse what is no topology at all: one that is impossible is left out, one that is misspelt is not."""
     if word in GRAPHS.names:
         raise SettingError(f"the topology {word!r} needs numbers of its own, as in {GRAPHS.example(word)}")
-    if ":" not in word and not Path(word).expanduser().is_file():
+    if ":" not in word and not expanded(word).is_file():
         known = (*SIZED, *GRAPHS.names)
         raise SettingError(f"the topology {word!r} is neither known nor a file; {nearest(word, known)}")
     if word.partition(":")[0] not in GRAPHS.names:

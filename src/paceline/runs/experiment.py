@@ -84,6 +84,7 @@ def make_experiment(
         # One of them needs data at its server: all then learn from the same rest.
         file = {"public": held, **(file or {})}
     first = [make_settings(name, overrides, file, lift=LIFT if until != Until() else 1) for name in names]
+    _refuse_twins(names, first, seeds)
     _check_failures(first)
     settings = tuple(replace(one, seed=one.seed + k) for one in first for k in range(seeds))
     if workers is not None and (dry or len(settings) > 1):
@@ -106,6 +107,17 @@ def make_experiment(
         keep_models=keep_models,
         keeping=keeping or Keeping(),
     )
+
+
+def _refuse_twins(names: Sequence[str], compared: Sequence[Settings], seeds: int) -> None:
+    """Raise ``SettingError`` if two variants are the same run: no table could tell them apart in the end."""
+    seen: dict[str, list[tuple[int, str]]] = {}
+    for name, one in zip(names, compared, strict=True):
+        alike = seen.setdefault(repr(replace(one, seed=0, variant="")), [])
+        twin = next((other for seed, other in alike if abs(seed - one.seed) < seeds), None)
+        if twin is not None:
+            raise SettingError(f"{twin} and {name} are the same run, with the same settings and seed; leave one out")
+        alike.append((one.seed, name))
 
 
 def _check_failures(compared: Sequence[Settings]) -> None:

@@ -24,6 +24,7 @@ from paceline.learn.graph import Model
 from paceline.learn.placeholders import pretend
 from paceline.learn.register import Register
 from paceline.ledger.checkpoints import FOLDER, Checkpoint, Held, read_checkpoint, write_checkpoint
+from paceline.ledger.durable import all_to_disk
 from paceline.ledger.weights import FILE as WEIGHTS
 from paceline.reading import plain_number
 from paceline.runs.driver import learn, wanted
@@ -145,6 +146,8 @@ class Keeper:
         """Those that are replayed."""
         self._from: Checkpoint | None = None
         self._able = True
+        self._flushed: set[Run] = set()
+        """Runs that have ended, and whose files are on the disk."""
         if again:
             self._begin_again()
         self._due = time.monotonic() + keeping.every
@@ -178,6 +181,7 @@ class Keeper:
         for run in self._runs:
             if not run.done:
                 run.save()
+        self._flush_ended()
         self._learned.to_disk()
         if not self.kept.checkpoints:
             self._on_first()
@@ -192,6 +196,13 @@ class Keeper:
                 f"a checkpoint takes {size / 1e6:,.0f} MB, more than the {self._keeping.budget / 1e6:,.0f} MB that"
                 " all may take: this one stays, and no other is written"
             )
+
+    def _flush_ended(self) -> None:
+        """Have what ended runs have left on the disk: their weights are in no checkpoint that is yet to come."""
+        for run in self._runs:
+            if run.done and run.directory is not None and run not in self._flushed:
+                all_to_disk([run.directory])
+                self._flushed.add(run)
 
     def close(self) -> None:
         """The drive has ended, with or before its runs."""

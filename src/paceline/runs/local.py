@@ -59,7 +59,8 @@ def make_local_run(
     settings, traits, problem = prepared(settings)
     clock = WallClock()
     loop = make_loop(clock)
-    ledger, journal = Ledger(keep=keep_spans), Journal()
+    ledger = Ledger(keep=keep_spans)
+    journal = Journal(durable=observations is not None and observations.durable)
     presence = WallPresence(loop, settings.clients, parse_absence(settings.absence), grace)
     learner = Learner(loop, problem, settings.seed, flush=0)  # what is learned is shown at once
     folder = tempfile.TemporaryDirectory(prefix="paceline-") if observations is None else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,22 +102,23 @@ def read_manifest(directory: Path) -> Manifest:
         ) from None
     except TypeError as problem:
         raise DataError(f"{path} is no manifest of runs: {problem}") from None
-    if found.format != FORMAT or not _is_well_formed(words):
+    if found.format != FORMAT or not _is_well_formed(found):
         raise DataError(
             f"{path} is not of the form that this version writes; resume it with the version that made it"
         )
     return found
 
 
-def _is_well_formed(words: Mapping[str, Any]) -> bool:
-    folders, settings = words["folders"], words["settings"]
+def _is_well_formed(found: Manifest) -> bool:
+    folders: Any = found.folders  # anything, as it was read
+    settings: Any = found.settings
     return (
         isinstance(folders, list)
         and isinstance(settings, list)
         and len(folders) == len(settings) > 0
         and all(isinstance(folder, str) and _stays_inside(folder) for folder in folders)
         and all(isinstance(one, dict) for one in settings)
-        and all(isinstance(words[name], dict) for name in ("until", "options", "keeping", "same"))
+        and all(isinstance(getattr(found, name), dict) for name in ("until", "options", "keeping", "same"))
     )
 
 

@@ -258,7 +258,9 @@ def _perform_locally(
     watcher.phase("loading", f"{experiment.settings[0].dataset} for {experiment.text}")
     executor = make_executor(ALONE)
     out, again = experiment.out, resumption is not None
-    observations = None if out is None else Observations(out, experiment.keeping, executor, again=again)
+    observations = None
+    if out is not None:
+        observations = Observations(out, experiment.keeping, executor, again=again, durable=hosting is not None)
     run = make_local_run(
         experiment.settings[0],
         workers=workers,

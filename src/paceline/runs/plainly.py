@@ -70,7 +70,8 @@ def from_plain(words: Any) -> Any:
             case "array":
                 array = _read_array(given)
                 return array[()] if words["scalar"] else array
-    except (TypeError, ValueError, KeyError, OverflowError, RuntimeError) as problem:
+    except (TypeError, ValueError, KeyError, OverflowError, RuntimeError, SyntaxError) as problem:
+        # SyntaxError: NumPy reads a type with commas in it as Python.
         raise DataError(f"a result that was kept cannot be read ({problem}): {str(words)[:80]}") from None
     raise DataError(f"a result that was kept is of an unknown kind: {str(words)[:80]}")
 

@@ -64,6 +64,11 @@ class ExecutorSettings:
             )
         if self.name != "ray" and (self.cluster is not None or self.workers is not None):
             raise SettingError("executor.cluster and executor.workers are for executor.name=ray (--trainer ray)")
+        if self.cluster is not None and not self.cluster.strip():
+            raise SettingError(
+                f"executor.cluster (--ray) is {self.cluster!r}; wanted HOST:PORT of a cluster's head node, or auto;"
+                " leave it out for one of this machine's own"
+            )
         if not DEVICE.fullmatch(self.device):
             raise SettingError(f"executor.device is {shown(self.device)}; wanted auto, cpu, cuda or cuda:NUMBER")
 

@@ -1,4 +1,8 @@
-"""Signals that ask a process to end: it finishes what it computes, keeps it, and ends; a second ends it at once."""
+"""Signals that ask a process to end: it finishes what it computes, keeps it, and ends; a second ends it at once.
+
+They are Ctrl-C, SIGTERM, and the SIGHUP of a terminal that was closed, which shells may send twice. Whoever has it
+ignored (``nohup``) does not hear it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -39,8 +44,9 @@ class Stopping:
 
     def __enter__(self) -> Stopping:
         if threading.current_thread() is threading.main_thread():  # nobody else hears signals
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._asked)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._asked)
             self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._over)
         return self
 
@@ -48,7 +54,8 @@ class Stopping:
         if self._before:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, handler)
         self._before.clear()
 
     def check(self) -> None:
@@ -59,6 +66,8 @@ class Stopping:
             raise Stopped(self.requested)
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            signal.signal(number, signal.SIG_IGN)  # a terminal closes once
         if self.requested is not None:
             _end_at_once(number)
         if not self._patience:
@@ -73,6 +82,7 @@ class Stopping:
 
 def _end_at_once(number: int) -> None:
     """Without closing anything: what is on disk is whole at any moment, and can be gone on with."""
-    if sys.stderr.isatty():
-        os.write(sys.stderr.fileno(), SHOW_CURSOR)
+    with suppress(OSError):  # the terminal may be gone
+        if sys.stderr.isatty():
+            os.write(sys.stderr.fileno(), SHOW_CURSOR)
     os._exit(128 + number)

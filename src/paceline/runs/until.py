@@ -48,9 +48,8 @@ class Until:
                 raise SettingError(
                     f"--until {shown(text)}: wanted a number after the =, such as {word}=0.9"
                 ) from None
-        until = cls(**found)
-        check_bounds(until, "--until ")
-        return until
+            check_bounds(cls(**found), "--until ")  # each, also one that a later one overrules
+        return cls(**found)
 
     @property
     def learned(self) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 from paceline.errors import DataError, nearest
 from paceline.reading import MIB, expanded, plain_number, read_text, shown
@@ -19,31 +19,36 @@ LARGEST = 512 * MIB
 class Row:
     """One row of a table, with its place in the file (the header is row 1)."""
 
-    __slots__ = ("_cells", "_line", "_path")
+    __slots__ = ("_cells", "_columns", "_line", "_path")
 
-    def __init__(self, path: Path, line: int, cells: dict[str, str | None]) -> None:
+    def __init__(self, path: Path, line: int, columns: dict[str, int], cells: list[str]) -> None:
         self._path = path
         self._line = line
+        self._columns = columns
         self._cells = cells
 
     def __contains__(self, column: str) -> bool:
-        return column in self._cells
+        return column in self._columns
 
     @property
     def columns(self) -> list[str]:
         """The names in the header."""
-        return [str(name) for name in self._cells]
+        return list(self._columns)
 
     def text(self, column: str) -> str:
         """The cell as text, which must not be empty."""
-        cell = (self._cells[column] or "").strip()
+        cell = self._cell(column)
         if not cell:
             raise self.wrong(f"{column} is empty")
         return cell
 
     def blank(self, column: str) -> bool:
         """Whether nothing stands in a cell."""
-        return not (self._cells[column] or "").strip()
+        return not self._cell(column)
+
+    def _cell(self, column: str) -> str:
+        place = self._columns[column]
+        return self._cells[place].strip() if place < len(self._cells) else ""
 
     def number(self, column: str, *, positive: bool = False, most: float = MOST) -> float:
         """The cell as a number of at least 0, or above 0, that can be added up with others like it."""
@@ -66,11 +71,14 @@ def read_table(path: str | Path, columns: Collection[str]) -> Iterator[Row]:
     file = expanded(path)
     empty = True
     try:
-        reader = csv.DictReader(io.StringIO(read_text(file, most=LARGEST), newline=""), skipinitialspace=True)
-        _check_header(file, reader.fieldnames or (), columns)
-        for cells in reader:
+        # Not a dictionary a row: a long header and short rows would fill the memory.
+        reader = csv.reader(io.StringIO(read_text(file, most=LARGEST), newline=""), skipinitialspace=True)
+        header = next(reader, [])
+        _check_header(file, header, columns)
+        places = {column: place for place, column in enumerate(header)}
+        for cells in filter(None, reader):
             empty = False
-            yield _row(file, reader.line_num, cells)
+            yield _row(file, reader.line_num, places, cells)
     except FileNotFoundError:
         raise DataError(f"there is no file {file}; give the path of a CSV file") from None
     except csv.Error as wrong:
@@ -79,19 +87,19 @@ def read_table(path: str | Path, columns: Collection[str]) -> Iterator[Row]:
         raise DataError(f"{file} has a header and no rows; it must hold at least one")
 
 
-def _row(file: Path, line: int, cells: dict[str, Any]) -> Row:
-    row = Row(file, line, cells)
-    if None in cells:  # where csv puts what is beyond the header
-        raise row.wrong(f"it has more cells than the header, such as {shown(cells[None][0])}")  # type: ignore[index]
-    if any("\0" in cell for cell in cells.values() if cell):
+def _row(file: Path, line: int, columns: dict[str, int], cells: list[str]) -> Row:
+    row = Row(file, line, columns, cells)
+    if len(cells) > len(columns):
+        raise row.wrong(f"it has more cells than the header, such as {shown(cells[len(columns)])}")
+    if any("\0" in cell for cell in cells):
         raise row.wrong("it holds a zero byte, so it is no text")
     return row
 
 
 def _check_header(file: Path, header: Collection[str], columns: Collection[str]) -> None:
-    twice = [column for column in set(header) if list(header).count(column) > 1]
-    if twice:
-        raise DataError(f"{file}, row 1: the column {shown(twice[0])} is there twice; leave one out")
+    twice = next((column for column, count in Counter(header).items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"{file}, row 1: the column {shown(twice)} is there twice; leave one out")
     for column in columns:
         if column not in header:
             found = ", ".join(header)[:200] or "nothing"

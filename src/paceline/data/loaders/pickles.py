@@ -3,12 +3,17 @@
 A pickle is a program. This reader admits the few names that NumPy arrays need and gives none of them its real
 meaning: each stands for an inert object that only remembers its arguments, and the array is then made here,
 from the remembered bytes, after its type and size have been checked.
+
+What runs such programs makes room for as many memories as one says it has, and tuples that hold one another, each
+twice, take ages to be looked up by. So the program is read first: it may say what picklers write for numbers, texts,
+lists and arrays, and remember no more than it has bytes.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ from numpy.typing import NDArray
 
 from paceline.data.archives import read_packed
 from paceline.errors import DataError
+from paceline.reading import shown
 
 
 class _Refused(Exception):
@@ -63,6 +69,45 @@ _ADMITTED = {
 }
 
 
+MOST_TUPLES = 100
+"""Besides those of arguments: an array has four, and one inside of the other a million deep ends the process."""
+_TUPLES = {"EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"}
+_REMEMBER = {"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"}
+_RECALL = {"GET", "BINGET", "LONG_BINGET"}
+_STRUCTURE = {
+    "PROTO", "FRAME", "STOP", "MARK", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD",
+    "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS", "EMPTY_LIST", "LIST", "APPEND", "APPENDS",
+}  # fmt: skip
+_VALUES = {
+    "NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1",
+    "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8",
+    "SHORT_BINBYTES", "BINBYTES", "BINBYTES8",
+}  # fmt: skip
+_SHARED = {"EMPTY_DICT", "DICT", "EMPTY_LIST", "LIST", "GLOBAL", "STACK_GLOBAL", "REDUCE", *_VALUES}
+"""What makes something that is no tuple, and so may be recalled as often as a pickler likes."""
+_WRITTEN = _STRUCTURE | _VALUES | _TUPLES | _REMEMBER | _RECALL
+
+
+def _require_plain(program: bytes) -> None:
+    """Refuse a pickle that says what none of an array and its labels does, before any of it is carried out."""
+    before, made = "", 0
+    shared: dict[int, bool] = {}  # by the place of what is remembered
+    for operation, argument, _ in pickletools.genops(program):
+        name = operation.name
+        if name not in _WRITTEN:
+            raise _Refused(name)
+        if name in _REMEMBER:
+            place = len(shared) if name == "MEMOIZE" else int(str(argument))
+            if place > len(program):
+                raise _Refused(f"{name} {place}")
+            shared[place] = before in _SHARED
+        elif name != "FRAME":  # what is on top stays the same while it is remembered, or a frame begins
+            made += before in _TUPLES and name != "REDUCE"
+            if made > MOST_TUPLES or (name in _RECALL and not shared.get(int(str(argument)))):
+                raise _Refused(f"{name} of a tuple")
+            before = name
+
+
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         try:
@@ -74,7 +119,9 @@ class _Reader(pickle.Unpickler):
 def read_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Images (n, 3, 32, 32) and labels of one pickled CIFAR batch."""
     try:
-        content = _Reader(io.BytesIO(read_packed(path)), encoding="bytes").load()
+        program = read_packed(path)
+        _require_plain(program)
+        content = _Reader(io.BytesIO(program), encoding="bytes").load()
     except _Refused as refused:
         raise DataError(
             f"{path} is no CIFAR batch: it asks to run {refused}. Refused; delete it and fetch the official file"
@@ -87,7 +134,7 @@ def read_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], NDArray[n
         raise DataError(f"{path} holds a {type(content).__name__}, not the dictionary of a CIFAR batch")
     named = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in content.items()}
     if "data" not in named or label_key not in named:
-        raise DataError(f"{path} lacks 'data' or {label_key!r}; it holds {sorted(map(str, named))}")
+        raise DataError(f"{path} lacks 'data' or {label_key!r}; it holds {sorted(map(shown, named))}")
     return _images(named["data"], path), _labels(named[label_key], path)
 
 

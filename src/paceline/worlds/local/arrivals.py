@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from paceline.errors import DataError
+from paceline.ledger.durable import flush
 
 
 class Arrivals:
     """A file to which is added, and of which every part can be read again."""
 
-    def __init__(self, path: Path, budget: float) -> None:
+    def __init__(self, path: Path, budget: float, *, durable: bool = False) -> None:
         self.path = path
+        self._durable = durable
+        """Whether all is on the disk before the journal says that it came."""
         self.complete = True
         """Whether all that came is there: no more is kept when the budget is spent."""
         self._budget = budget
@@ -34,7 +37,7 @@ class Arrivals:
             found.append((begin, len(data)))
             begin += len(data)
             self._file.write(data)
-        self._file.flush()
+        flush(self._file, durably=self._durable)
         return tuple(found)
 
     def read(self, begin: int, size: int) -> bytes:

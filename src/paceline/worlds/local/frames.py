@@ -73,8 +73,7 @@ def read(connection: Source) -> Frame | None:
     text = _exactly(connection, words)
     if text is None:
         return None
-    told: dict[str, Any] = json.loads(text)
-    lengths = told.pop("blobs")
+    told, lengths = _told(text)
     if sum(lengths) != total:
         raise WireError(f"a frame announces {total} bytes and lists {sum(lengths)}")
     blobs = []
@@ -84,6 +83,18 @@ def read(connection: Source) -> Frame | None:
             return None
         blobs.append(blob)
     return Frame(told, tuple(blobs))
+
+
+def _told(text: bytes) -> tuple[dict[str, Any], list[int]]:
+    """Words, and the lengths of the byte strings that follow them."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        raise WireError(f"a frame's words are no JSON: {text[:80]!r}") from None
+    lengths = told.pop("blobs", None) if isinstance(told, dict) else None
+    if not isinstance(lengths, list) or not all(type(one) is int and one >= 0 for one in lengths):
+        raise WireError(f"a frame's words are {text[:80]!r}; wanted an object with the lengths of its blobs")
+    return told, lengths
 
 
 def _exactly(connection: Source, count: int) -> bytes | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO
 
 from paceline.errors import DataError
+from paceline.ledger.durable import flush
 from paceline.reading import read_text
 
 What = Literal["visit", "send", "work", "online", "offline"]
@@ -60,9 +61,13 @@ class Act(NamedTuple):
 
 
 class Journal:
-    """Writes entries as they come; acts that are in it already are not written again."""
+    """Writes entries as they come; acts that are in it already are not written again.
 
-    def __init__(self) -> None:
+    A ``durable`` one is on the disk before anybody goes on, so that no device ever knows of more than it.
+    """
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self._durable = durable
         self._file: TextIO | None = None
         self._past: frozenset[Act] = frozenset()
 
@@ -77,7 +82,7 @@ class Journal:
         """Keep one, if there is a file."""
         if self._file is not None and entry.act not in self._past:
             self._file.write(json.dumps(asdict(entry)) + "\n")
-            self._file.flush()
+            flush(self._file, durably=self._durable)
 
     def close(self) -> None:
         """Close the file; no entry can be added any more."""
@@ -103,7 +108,7 @@ def read_journal(path: Path, *, torn: bool = False) -> list[Entry]:
             words: dict[str, Any] = json.loads(line)
             words["kept"] = tuple((int(begin), int(size)) for begin, size in words.get("kept", ()))
             entries.append(Entry(**words))
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             raise DataError(f"{path}, line {number} is no entry of a journal: {line[:80]!r}") from None
     return entries
 

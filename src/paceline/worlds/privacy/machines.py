@@ -37,10 +37,11 @@ class PrivateMachines(WrappedMachines):
         """What servers have sent: everybody may know it."""
         self._starts: weakref.WeakKeyDictionary[Model, Model] = weakref.WeakKeyDictionary()
         """What clients have trained, and from what."""
-        self._uploads: weakref.WeakKeyDictionary[Model, Model] = weakref.WeakKeyDictionary()
-        """What clients have trained, and what they send of it."""
+        self._keys: weakref.WeakKeyDictionary[Model, Model] = weakref.WeakKeyDictionary()
+        """What clients have trained, and where its noise is drawn. (Not the protected model: that one is made of the
+        trained one, and would keep it, and its start, for ever where an upload never arrives.)"""
         self._told: weakref.WeakSet[Model] = weakref.WeakSet()
-        """Uploads that the server has: the same once more tells nothing new."""
+        """Keys of uploads that the server has: the same once more tells nothing new, by itself."""
         self._key = address(learner.seed, "privacy")
         self._made: Counter[int] = Counter()
 
@@ -82,15 +83,15 @@ class PrivateMachines(WrappedMachines):
             arrived = await super().carry(models, client, target, round, waits=waits)
             self._spending.arrived(client, round)
             return arrived
-        hidden, upload = self._protected(model, client)
+        key, upload = self._protected(model, client)
         arrived = await super().carry([upload], client, target, round, waits=waits)
-        if hidden not in self._told:
-            self._told.add(hidden)
+        if key not in self._told or self._spending.summed:
+            self._told.add(key)
             self._spending.arrived(client, round)
         return arrived
 
     def _protected(self, model: Model, client: int) -> tuple[Model, Model]:
-        """A client's protected model, and what it sends with it in the place of what it was about to send."""
+        """Where an upload's noise is drawn, and what a client sends in the place of what it was about to send."""
         terms = [(1.0, model)]
         if model not in self._starts and isinstance(model.operation, Sum):
             terms = list(zip(model.operation.coefficients, model.parents, strict=True))
@@ -102,17 +103,17 @@ class PrivateMachines(WrappedMachines):
         hidden = self._hidden(trained, client)
         upload = hidden if model is trained else combine([(factor, hidden), *others], passing=True)
         upload.places = model.places
-        return hidden, upload
+        return self._keys[trained], upload
 
     def _hidden(self, trained: Model, client: int) -> Model:
-        """The protected model, deferred; the same one whenever it is asked for."""
-        if trained not in self._uploads:
-            start, spending = self._starts[trained], self._spending
-            keys = [self._key_of(client, trained)] if spending.deviation else []
-            hidden = by_rows(protected, start, trained, *keys, clip=spending.clip, deviation=spending.deviation)
+        """The protected model, deferred; the same to the bit whenever it is asked for."""
+        if trained not in self._keys:
+            key = self._key_of(client, trained)
             for same in aliases(trained):
-                self._uploads[same] = hidden
-        return self._uploads[trained]
+                self._keys[same] = key
+        start, spending = self._starts[trained], self._spending
+        keys = [self._keys[trained]] if spending.deviation else []
+        return by_rows(protected, start, trained, *keys, clip=spending.clip, deviation=spending.deviation)
 
     def _key_of(self, client: int, trained: Model) -> Model:
         """Where the noise of a client's next upload is drawn, as a vector of one number beside the models'."""

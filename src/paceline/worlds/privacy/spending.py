@@ -51,12 +51,17 @@ class Spending:
         """The standard deviation of the noise in one upload, coordinate by coordinate: z*C/sqrt(m)."""
         return self._noise * self.clip / math.sqrt(self._sums.together)
 
+    @property
+    def summed(self) -> bool:
+        """Whether an upload is protected only together with others: in two sums it tells more than in one."""
+        return self._sums.together > 1
+
     def arrived(self, client: int, round: int) -> None:
         """The server has an upload of a client, made in this round."""
         self.uploads[client] += 1
-        if self._sums.together == 1:
+        if not self.summed:
             self._book(Counter([client]), 1)
-        else:
+        if self.summed or self._sampled:  # a draw of one client is a draw, too: its rounds are counted
             self._waiting.setdefault(round, Counter())[client] += 1
 
     def epsilon(self, rounds: int) -> float | None:
@@ -64,7 +69,8 @@ class Spending:
         for round in [round for round in self._waiting if round < rounds]:
             uploads = self._waiting.pop(round)
             self._sampled = self._sampled and len(uploads) == uploads.total() == self._sums.together
-            self._book(uploads, self._sums.together)
+            if self.summed:
+                self._book(uploads, self._sums.together)
             self._done += 1
         return min(self.bounds().values(), default=None)
 
