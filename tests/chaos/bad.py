@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import paceline
 from paceline import LocalSGD, Progress
+from paceline.algorithms.base import Reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,13 @@ class Blocks(Good):
 class Slips(Good):
     async def before(self, world, round):
         [][round]
+
+
+class Spoils(Good):
+    async def before(self, world, round):
+        if round:  # what training would make of a message that holds NaN
+            trained = await world.train(0, float("nan") * world.initial_model(), self.local)
+            await world.observe(Reading([trained], len))
 
 
 class Strays(Good):

@@ -90,6 +90,7 @@ def test_faults_and_files_that_are_not_there_are_refused():
         ("Spins", "hang", "not over after 0.5 s"),
         ("Blocks", "hang", "wait"),
         ("Slips", "wrong", "IndexError"),
+        ("Spoils", "wrong", "training diverged to NaN"),
         ("Strays", "wrong", "does not have that model"),
     ],
 )
@@ -100,6 +101,11 @@ def test_bad_algorithms_are_found(name, end, said, monkeypatch):
     found = simulated(f"{BAD}:{name}", 0, FEW)
     assert found.end == end and said in found.message
     gc.collect()
+
+
+def test_that_training_diverges_among_hostile_devices_is_no_error():
+    found = simulated(f"{BAD}:Spoils", 0, [*FEW, "hostile=sign-flip:0.25"])
+    assert found.end == "ends" and "training diverged to NaN" in found.message
 
 
 @pytest.mark.parametrize(
@@ -195,6 +201,14 @@ def test_a_killed_and_resumed_run_is_the_undisturbed_one():
     assert (found.kills, found.same) == (2, True)
     with pytest.raises(ProcessLookupError):
         os.killpg(zygote.pid, 0)
+
+
+def test_that_the_process_behind_all_dies_is_wrong_and_the_next_has_another():
+    with Mortals() as mortals:
+        mortals._started().kill()
+        found = mortals.killed("fedavg", 0, FEW)
+        assert not found.same and found.message == "the process that makes others of itself is gone (exit code -9)"
+        assert mortals.killed("fedavg", 0, FEW).same
 
 
 def test_another_result_after_resuming_is_wrong(monkeypatch):

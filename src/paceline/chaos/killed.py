@@ -76,14 +76,25 @@ class Mortals:
     def _ordered(self, name: str, said: list[str], out: Path, *, again: bool = False, dies: int = 0) -> int:
         """Have an order carried out; how it ended."""
         order = {"name": name, "words": said, "out": str(out), "again": again, "dies": dies}
-        zygote = self._started()
-        assert zygote.stdin is not None and zygote.stdout is not None
-        zygote.stdin.write(json.dumps(order) + "\n")
-        zygote.stdin.flush()
-        status = int(zygote.stdout.readline())
+        status = self._answer(json.dumps(order))
         if status not in (0, -signal.SIGKILL):
             raise SiteError(f"{name} ended in its process: {Path(f'{out}.said').read_text(encoding='utf-8')}")
         return status
+
+    def _answer(self, order: str) -> int:
+        """What the zygote says of an order; one that is gone has no answer, and the next order has another zygote."""
+        zygote = self._started()
+        assert zygote.stdin is not None and zygote.stdout is not None
+        answer = ""
+        with suppress(BrokenPipeError):
+            zygote.stdin.write(order + "\n")
+            zygote.stdin.flush()
+            answer = zygote.stdout.readline()
+        if not answer:
+            code = zygote.wait()
+            self._end()
+            raise SiteError(f"the process that makes others of itself is gone (exit code {code})")
+        return int(answer)
 
     def _started(self) -> subprocess.Popen[str]:
         if self._zygote is None:

@@ -9,6 +9,7 @@ from paceline.chaos.injections import INJECTIONS, Injection
 from paceline.chaos.laboratory import PATIENCE, WAITS, Cell, Table, by_algorithm
 
 SETTINGS = "settings" + ".md#messages-that-go-wrong-faults"
+FEDERATION = "federation" + ".md"
 """Beside the page, not beside this file."""
 HEAD = f"""# What becomes of each algorithm when things go wrong
 
@@ -43,8 +44,11 @@ Messages that go wrong are a setting of any run (`--set faults=lost:0.1+delayed:
 tells, was sent in vain. One that holds NaN or is too long is refused on arrival and counted as rejected; it never
 reaches an average. What arrives twice counts once. What the algorithms make of it is their own: servers and peers
 average what has come, chains pass over who cannot be reached, P-FedAvg and DPSGD send again what the neighbour has
-used already, so that weights stay symmetric. A NaN that training itself makes is another thing: it ends a run with a
-message that names client, round and time.
+used already, so that weights stay symmetric. In the simulation a receiver's checks are part of what befalls a
+message: no number is really spoilt, and these columns show what an algorithm makes of what does not come. Real
+receivers have the checks themselves ([federation]({FEDERATION})). A NaN that training itself makes is another
+thing: it ends a run with a message that names client, round and time, and counts as wrong here unless devices are
+hostile.
 """
 TITLES = {"devices": "Devices", "messages": "Messages", "machines": "Machines"}
 

@@ -15,7 +15,7 @@ from paceline.algorithms.base import Traits
 from paceline.chaos.books import broken
 from paceline.chaos.limits import Hang, at_most
 from paceline.chaos.scene import words
-from paceline.errors import Deadlock, Misplaced, SiteError
+from paceline.errors import Deadlock, Diverged, Misplaced, SiteError
 from paceline.learn.executor import Executor
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import PROCESS, make_local_run
@@ -122,6 +122,8 @@ def _ended(run: Run, limit: float | None) -> tuple[End, str]:
     if isinstance(problem, Deadlock):
         return "hang", _first_line(problem)
     if isinstance(problem, Misplaced) or (isinstance(problem, SiteError) and _unforeseen(problem)):
+        return "wrong", _first_line(problem)
+    if isinstance(problem, Diverged) and run.settings.hostile == "none":  # no undisturbed run of these does
         return "wrong", _first_line(problem)
     if problem is not None:
         return "ends", _first_line(problem)
