@@ -108,6 +108,51 @@ def test_an_option_that_says_nothing_is_not_passed_over(refused, option, value, 
     refused("run", "fedavg", option, value, *QUICK, wanted=wanted)
 
 
+@pytest.mark.parametrize("picture", ["", "x", "x.xyz", "some.dir/x"])
+def test_a_picture_whose_name_tells_no_kind_is_refused(refused, picture):
+    refused("data", "partition", "digits", "--picture", picture, wanted=["--picture", "wanted one that ends in .png"])
+
+
+def test_an_out_whose_name_is_no_text_is_refused(refused):
+    refused("run", "fedavg", "--set", "rounds=2", "--out", "o\udcff", wanted=["'o\\udcff'", "cannot be a directory"])
+
+
+def test_a_title_that_is_no_text_is_written_all_the_same(paceline, tmp_path):
+    assert paceline("run", "fedavg", "--dry-run", *QUICK).status == 0
+    done = paceline("report", "out", "--title", "a\udcff", "--out", "page.html")
+    assert done.status == 0
+    assert "a\\udcff" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("--targets", ""), ("--targets", "0.1,"), ("--targets", "٠.٣"), ("--window", "")]
+)
+def test_an_empty_number_of_a_figure_is_refused(paceline, refused, option, text):
+    assert paceline("run", "fedavg", "--dry-run", *QUICK).status == 0
+    refused("figure", "out", "--kind", "accuracy", "--out", "f.svg", option, text, wanted=[option, "wanted"])
+
+
+CELL = {"spread": "a", "server": "b", "links": "c", "split": "d"}
+ENTRY = {"method": "fedavg", "rate": 0.1, "seconds": {"0": 5.0}, "tried": 1, "visits": None}
+CONTEST = {"seeds": 1, "minutes": 1, "hardware": "x", "outcomes": [{"cell": CELL, "entries": [ENTRY]}]}
+
+
+@pytest.mark.parametrize(
+    ("command", "table"),
+    [
+        ("chaos", {"seed": math.inf, "settings": [], "cells": []}),
+        ("choose", CONTEST | {"seeds": math.inf}),
+        ("choose", CONTEST | {"outcomes": [{"cell": CELL | {"spread": 1}, "entries": [ENTRY]}]}),
+        ("choose", CONTEST | {"outcomes": [{"cell": CELL, "entries": []}]}),
+        ("choose", CONTEST | {"outcomes": [{"cell": [], "entries": [ENTRY]}]}),
+        ("choose", CONTEST | {"outcomes": [{"cell": CELL, "entries": [ENTRY | {"seconds": []}]}]}),
+    ],
+)
+def test_a_table_that_is_none_is_refused(refused, tmp_path, command, table):
+    (tmp_path / "table.json").write_text(json.dumps(table))
+    refused(command, "--read", "table.json", wanted=[f"no table of `paceline {command} --json`"])
+
+
 def test_a_limit_that_is_overruled_is_checked_too(refused):
     refused("run", "fedavg", "--until", "time=nan", "--until", "time=5", *QUICK, wanted=["--until time is nan"])
 

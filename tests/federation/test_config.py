@@ -112,6 +112,24 @@ def test_an_address_that_is_none_is_refused(address, tmp_path):
         read_node(tmp_path / "node.toml")
 
 
+@pytest.mark.parametrize(
+    "words", [("--absence", ""), ("--checkpoint", ""), ("--set", "absence=nap"), ("--set", "partition=x")]
+)
+def test_words_of_a_trial_are_read_before_anything_starts(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["deploy", "local", "fedavg", "--out", "run", *words])
+    assert "error: " in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+def test_files_that_are_no_nodes_are_not_taken_for_some(tmp_path, capsys):
+    (tmp_path / "node-of-somebody.toml").touch()
+    with pytest.raises(SystemExit):
+        main(["deploy", "again", str(tmp_path)])
+    assert "holds no nodes" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_home_of_nobody_is_a_directory_like_any_other(tmp_path):
     (tmp_path / "node.toml").write_text('[node]\nstate = "~no such user/x"\ninsecure = true\n')
     assert read_node(tmp_path / "node.toml").directory == tmp_path / "~no such user/x"

@@ -75,7 +75,7 @@ def from_plain(words: Any) -> Table:
     try:
         cells = tuple(_cell(cell) for cell in words["cells"])
         return Table(seed=int(words["seed"]), settings=tuple(map(str, words["settings"])), cells=cells)
-    except (TypeError, KeyError, ValueError) as problem:
+    except (TypeError, KeyError, ValueError, OverflowError) as problem:
         raise DataError(f"this is no table of `paceline chaos --json`: {problem}") from None
 
 

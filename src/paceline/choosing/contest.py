@@ -15,6 +15,7 @@ from paceline.choosing.cells import Cell, Method, cells
 from paceline.errors import DataError
 from paceline.papers.crossings import Arrivals, arrivals, smooth_crossing
 from paceline.papers.trials import Finished, Laboratory, Trial
+from paceline.reading import shown
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
 from paceline.runs.settings import ExecutorSettings, make_settings
@@ -103,13 +104,26 @@ def from_plain(words: Any) -> Table:
     """A table that was written to JSON."""
     try:
         outcomes = tuple(
-            Outcome(cell=Cell(**one["cell"]), entries=tuple(_entry(entry) for entry in one["entries"]))
-            for one in words["outcomes"]
+            Outcome(cell=_cell(one["cell"]), entries=_entries(one["entries"])) for one in words["outcomes"]
         )
         minutes, hardware = float(words["minutes"]), str(words["hardware"])
         return Table(seeds=int(words["seeds"]), minutes=minutes, hardware=hardware, outcomes=outcomes)
-    except (TypeError, KeyError, ValueError) as problem:
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as problem:
         raise DataError(f"this is no table of `paceline choose --json`: {problem}") from None
+
+
+def _cell(words: Mapping[str, Any]) -> Cell:
+    if not all(isinstance(word, str) for word in words.values()):
+        raise ValueError(f"{shown(dict(words))} is no federation")
+    return Cell(**words)
+
+
+def _entries(words: Any) -> tuple[Entry, ...]:
+    """Those of one federation, FedAvg's among them: the others are told in its time."""
+    found = tuple(_entry(entry) for entry in words)
+    if not any(one.method == BASE for one in found):
+        raise ValueError(f"a federation has no entry of {BASE}")
+    return found
 
 
 def _entry(words: Mapping[str, Any]) -> Entry:

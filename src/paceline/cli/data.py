@@ -15,6 +15,8 @@ from rich.table import Table
 from paceline.cli.limits import some_clients
 from paceline.errors import SettingError
 
+PICTURES = (".png", ".svg", ".pdf")
+"""How the name of a picture may end; to another one matplotlib would add what it likes."""
 data_app = typer.Typer(help="Datasets: what is here, verify it, picture a partition.", invoke_without_command=True)
 
 
@@ -71,6 +73,10 @@ def partition_command(
     from paceline.data.picture import draw_partition
     from paceline.seeds import stream
 
+    if picture is not None and picture.suffix not in PICTURES:
+        raise SettingError(
+            f"--picture {picture} is no name of a picture; wanted one that ends in {', '.join(PICTURES)}"
+        )
     dataset = load(name)
     rng = stream(seed, "partition", scheme, clients)
     split = parse_partition(scheme).split(dataset.y_train, clients, rng, dataset.group_train)

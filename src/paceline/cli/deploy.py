@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 from shutil import rmtree
@@ -21,6 +22,7 @@ deploy_app = typer.Typer(
     help="Federations of real machines: make one, try one out, see how one stands.", no_args_is_help=True
 )
 deploy_app.command("init")(init_command)
+_NUMBERED = re.compile(r"node[0-9]{1,6}\.toml")
 
 
 @deploy_app.command("local", cls=NamesAlgorithms)
@@ -51,10 +53,12 @@ def deploy_local(
     from paceline.federation.config import Limits, RunConfig
     from paceline.federation.trying import check, write_federation
     from paceline.ledger.directory import refuse_taken
+    from paceline.runs.keeper import Keeping
 
+    Keeping.parse(checkpoint)  # an empty one too, which the file below would take for none
     directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{algorithm}-federation")
     refuse_taken(directory)
-    words = ["partition=iid", *(settings or ()), *([f"absence={absence}"] if absence else ())]
+    words = ["partition=iid", *(settings or ()), *([f"absence={absence}"] if absence is not None else ())]
     if any(word.replace(" ", "").startswith("clients=") for word in words):
         raise SettingError("every node is one client here: give --nodes instead of clients")
     run = RunConfig(
@@ -88,7 +92,8 @@ def deploy_again(
     """Go on with a federation on loopback that was interrupted or killed."""
     from paceline.federation.config import read_server
 
-    files = sorted(place.glob("node*.toml"), key=lambda file: int(file.stem.removeprefix("node")))
+    numbered = [file for file in place.glob("node*.toml") if _NUMBERED.fullmatch(file.name)]
+    files = sorted(numbered, key=lambda file: int(file.stem.removeprefix("node")))
     if not files:
         raise SettingError(f"{place} holds no nodes; name the directory that `paceline deploy local` has written")
     told = Console(stderr=True, quiet=quiet, highlight=False)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from paceline.errors import SettingError
+from paceline.reading import plain_number
 
 
 def figure(
@@ -22,15 +23,15 @@ def figure(
     width: Annotated[str, typer.Option("--width", help="column (3.5 in), text (7.16 in), or inches.")] = "column",
     log: Annotated[str, typer.Option("--log", help="Logarithmic axes: x, y or xy.")] = "",
     targets: Annotated[
-        str, typer.Option("--targets", help="Accuracies of time-to-accuracy and pareto, such as 0.7,0.8,0.9.")
-    ] = "",
+        str | None, typer.Option("--targets", help="Accuracies of time-to-accuracy and pareto, such as 0.7,0.8,0.9.")
+    ] = None,
     over: Annotated[
         str, typer.Option("--over", help="What accuracy is drawn over: time, round, bytes or joules.")
     ] = "time",
     cost: Annotated[str, typer.Option("--cost", help="What pareto sets against time: bytes or joules.")] = "bytes",
     window: Annotated[
-        str, typer.Option("--window", help="The stretch of virtual seconds of a Gantt chart, such as 100,160.")
-    ] = "",
+        str | None, typer.Option("--window", help="The stretch of virtual seconds of a Gantt chart, such as 100,160.")
+    ] = None,
     sites: Annotated[
         int | None, typer.Option("--sites", help="How many devices each Gantt chart shows.", min=1, max=200)
     ] = None,
@@ -53,9 +54,11 @@ def figure(
     typer.echo(write_figure(kind, run_directories(runs), out, options))
 
 
-def _numbers(option: str, text: str) -> tuple[float, ...]:
+def _numbers(option: str, text: str | None) -> tuple[float, ...]:
+    if text is None:
+        return ()
     try:
-        found = tuple(float(word) for word in text.split(",") if word.strip())
+        found = tuple(plain_number(word) for word in text.split(","))
     except ValueError:
         raise SettingError(f"{option} {text}: wanted numbers with commas between them, such as 0.7,0.8") from None
     if not all(0 < value < 1 for value in found):
@@ -63,11 +66,11 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     return found
 
 
-def _window(text: str) -> tuple[float, float] | None:
-    if not text:
+def _window(text: str | None) -> tuple[float, float] | None:
+    if text is None:
         return None
     try:
-        begin, end = (float(word) for word in text.split(","))
+        begin, end = (plain_number(word) for word in text.split(","))
     except ValueError:
         begin, end = 0.0, 0.0
     if not 0 <= begin < end < float("inf"):

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from paceline.api.progress import LiveProgress
 from paceline.config import read_settings
+from paceline.data.partition import parse_partition
 from paceline.errors import DataError, PacelineError, SettingError, SiteError
 from paceline.federation.config import ServerConfig, read_server
 from paceline.federation.courier import Grid
@@ -25,9 +26,11 @@ from paceline.runs.experiment import Experiment, make_experiment
 from paceline.runs.keeper import Keeping
 from paceline.runs.local import check_real
 from paceline.runs.performing import Hosting, Resumption, perform, read_resumption
+from paceline.runs.settings import OWN
 from paceline.runs.stopping import Stopped
 from paceline.runs.until import Until
 from paceline.tracking.following import followed
+from paceline.worlds.absence import parse_absence
 from paceline.worlds.local.checks import Checks
 
 TRIPS = "trips.jsonl"
@@ -104,6 +107,10 @@ def make(config: ServerConfig) -> Experiment:
         keeping=Keeping.parse(said.checkpoint or None),
     )
     check_real(made.settings[0], config.federation.nodes)
+    if made.settings[0].absence != OWN:  # words that would be read once all processes have started
+        parse_absence(made.settings[0].absence)
+    parse_partition(made.settings[0].partition)
+    made.settings[0].algorithm.check(made.settings[0].clients)
     if made.settings[0].clients != config.federation.nodes:
         raise SettingError(
             f"clients is {made.settings[0].clients}, but [federation] nodes is {config.federation.nodes}; every node"

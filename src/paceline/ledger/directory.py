@@ -37,10 +37,11 @@ PACKAGES = ("paceline", "torch", "numpy", "pyarrow", "scikit-learn")
 def refuse_taken(path: Path) -> None:
     """A directory that holds runs, or lies in one, is never written into; nor is what a link points to."""
     try:
+        str(path).encode()  # a name that is no text could be written, and not be read again
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):  # it is made, or cannot be, which making it says
         pass
-    except (OSError, ValueError) as problem:  # a name that is too long, or has a zero byte
+    except (OSError, ValueError) as problem:  # a name that is too long, has a zero byte, or is no text
         why = getattr(problem, "strerror", problem)
         raise SettingError(f"--out {shown(str(path))} cannot be a directory: {why}; choose another") from None
     if path.is_symlink():

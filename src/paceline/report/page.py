@@ -43,7 +43,7 @@ def write_report(
     text = render(loaded, heading(loaded) if title is None else title, window)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text, encoding="utf-8")
+        out.write_bytes(text.encode("utf-8", "backslashreplace"))  # names of directories may be no text
     except OSError as problem:
         raise DataError(f"cannot write {out}: {problem.strerror}") from None
     return out

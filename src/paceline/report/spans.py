@@ -89,7 +89,7 @@ def _open(path: Path) -> Any:
     try:
         # Half of a part that was being written has another name, and is no part.
         data = ds.dataset(sorted(map(str, path.glob("*.parquet"))) if path.is_dir() else path, format="parquet")
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeEncodeError) as error:  # the last for a name that is no text
         raise DataError(f"{path} is damaged or no Parquet file: {error}") from error
     missing = [name for name in COLUMNS if name not in data.schema.names]
     if missing:
