@@ -14,10 +14,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from paceline.errors import SettingError
 from paceline.learn import memory, notices
+from paceline.learn.codecs import Dense
 from paceline.learn.cohort.trainer import CohortTrainer
 from paceline.learn.executor import Executor
 from paceline.learn.footprint import Need, model_bytes, outputs, sample_bytes
-from paceline.learn.graph import Model, Sum, Visit, by_rows, combine, mean
+from paceline.learn.graph import Model, Sum, Visit, by_rows, combine, mean, packed
 from paceline.learn.job import Score, Shards, Trained, TrainJob
 from paceline.learn.memory import MIB, Budget, ground, rounded_down
 from paceline.learn.promises import Comparison, Measure
@@ -333,6 +334,16 @@ def test_gradients_are_compared_in_one_place():
     values = torch.stack([gradient.value for gradient in gradients]).double()
     apart = (values - values.mean(dim=0)).square().sum(dim=1)
     assert compared.result.distance == pytest.approx(apart.tolist(), rel=1e-12)
+
+
+def test_what_is_sent_to_many_is_there_once():
+    """On the wire, and at each site that has it."""
+    trained = visit(value(0), 3)
+    sent = [packed(trained, Dense()) for _ in range(5)]
+    there = [combine([(1.0, model)]) for model in sent]
+    Executor(Mover()).run([*sent, *there, twice := 2.0 * trained])
+    assert all(model.value is trained.value for model in (*sent, *there))
+    assert torch.equal(twice.value, 2.0 * trained.value)
 
 
 def test_an_error_on_the_way_leaves_what_can_be_computed_again():
