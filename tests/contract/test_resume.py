@@ -17,6 +17,7 @@ from paceline.ledger.spans import Ledger
 from paceline.runs.experiment import make_experiment
 from paceline.runs.keeper import Keeper, Keeping
 from paceline.runs.performing import perform, read_resumption, resume
+from paceline.runs.stopping import Stopped, Stopping
 from tests.contract.test_places import SMALL
 
 WORDS = [*SMALL, "flush=5", "every=1"]
@@ -267,3 +268,22 @@ def test_weights_of_a_run_that_had_ended_are_told_to_be_missing(tmp_path, monkey
         (directory / "ditto-seed0" / "model.safetensors").unlink()
     told = resume(read_resumption(directory)).kept.said
     assert [line.partition(" ")[0] for line in told] == [str(directory / "ditto-seed0" / "model.safetensors")] * lost
+
+
+def test_who_is_asked_to_end_during_a_replay_keeps_the_sums_of_the_checkpoint(tmp_path, monkeypatch):
+    words = [*WORDS, "rounds=8"]
+    _, stops = uninterrupted(monkeypatch, ["fedavg"], tmp_path / "whole", words)
+    directory = cut_off(monkeypatch, ["fedavg"], tmp_path, stops - 2, stops - 1, words)
+    before = json.loads((directory / "summary.json").read_text())
+    with monkeypatch.context() as patched:
+        patched.setattr(Stopping, "check", stopped)
+        with pytest.raises(Stopped):
+            resume(read_resumption(directory))
+    after = json.loads((directory / "summary.json").read_text())
+    assert before["rounds"] > 1 and after == before | {"status": "interrupted", "error": "stopped by SIGINT"}
+    resume(read_resumption(directory))
+    assert kept_files(directory) == kept_files(tmp_path / "whole")
+
+
+def stopped(_):
+    raise Stopped

@@ -130,7 +130,7 @@ class RunDirectory:
     def reopen(cls, path: Path, settings: Mapping[str, Any]) -> RunDirectory:
         """The directory of a run that goes on; half a line at the end of its metrics is cut off, and settings that
         are missing or damaged are written again."""
-        if not _is_object(path / SETTINGS):
+        if not _object(path / SETTINGS):
             _describe(path, settings)
         file = path / "metrics.jsonl"
         text = read_text(file, most=LARGEST) if file.exists() else ""
@@ -174,7 +174,15 @@ class RunDirectory:
         else:
             self._metrics.close()
             self._metrics = None
-        self.tell(summary)
+        self.tell({**summary, **self._further(summary)})
+
+    def _further(self, summary: Mapping[str, Any]) -> dict[str, Any]:
+        """Sums that are on disk, of a run that was cut off again before it came to where it had been."""
+        known = _object(self.path / "summary.json") if self._lines < len(self.before) else {}
+        rounds = known.get("rounds")
+        if not isinstance(rounds, int) or rounds <= summary.get("rounds", 0):
+            return {}
+        return {name: value for name, value in known.items() if name not in ("status", "error")}
 
 
 def _describe(path: Path, settings: Mapping[str, Any]) -> None:
@@ -184,12 +192,12 @@ def _describe(path: Path, settings: Mapping[str, Any]) -> None:
         (path / COMMAND).write_text(said + "\n", encoding="utf-8")
 
 
-def _is_object(path: Path) -> bool:
-    """Whether a file holds an object in JSON, to its end."""
+def _object(path: Path) -> dict[str, Any]:
+    """What a file of JSON says; nothing if it is missing or damaged."""
     try:
-        return bool(parse_object(read_text(path), str(path)))
+        return parse_object(read_text(path), str(path))
     except (OSError, DataError):
-        return False
+        return {}
 
 
 def command() -> str:
