@@ -1,5 +1,6 @@
 """Settings from words: what is understood, what is refused, and what the refusal says."""
 
+import json
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,8 +16,10 @@ from paceline.config import (
     read_settings,
     to_tree,
 )
-from paceline.errors import SettingError
+from paceline.errors import PacelineError, SettingError
 from paceline.learn.recipe import LocalSGD
+from paceline.runs.making import make_run
+from paceline.runs.settings import make_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,3 +285,21 @@ def test_to_give_one_of_two_alternatives_takes_back_the_other():
     assert apply(recipe, {"lr": 0.3}) == LocalSGD(epochs=5, lr=0.3)
     with pytest.raises(SettingError, match="give one of the two"):
         apply(recipe, {"steps": 3, "epochs": 2})
+
+
+@pytest.mark.parametrize("name", ["evil-net", " evil", "évil", "evil net", "evil"])
+def test_code_of_a_run_is_not_imported_by_an_odd_name_either(tmp_path, monkeypatch, name):
+    """A file beside the user may be called anything, and be imported by that name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{name}.py").write_text("from pathlib import Path\nPath('witness').touch()\n")
+    kept = {
+        "algorithm": "fedavg",
+        "options": {"rounds": 1},
+        "clients": 4,
+        "partition": "iid",
+        "model": f"{name}:make",
+    }
+    (tmp_path / "settings.json").write_text(json.dumps(kept))
+    with pytest.raises(PacelineError, match=r"names? (code|no network)"):
+        make_run(make_settings("fedavg", (), read_settings(tmp_path, ["fedavg"], trust=False)), dry=True)
+    assert not (tmp_path / "witness").exists()

@@ -7,7 +7,6 @@ A package announces things as entry points, in the groups ``paceline.algorithms`
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -18,8 +17,6 @@ from typing import Any
 
 from paceline.errors import PacelineError, SettingError, nearest
 
-_REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-
 
 def is_reference(text: str) -> bool:
     """Whether a text has the form ``package.module:name``.
@@ -27,7 +24,8 @@ def is_reference(text: str) -> bool:
     >>> is_reference("mypackage.nets:make"), is_reference("mlp:200")
     (True, False)
     """
-    return _REFERENCE.fullmatch(text) is not None
+    place, colon, attribute = text.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*place.split("."), attribute))
 
 
 def load_reference(reference: str, what: str, error: type[PacelineError] = SettingError) -> Any:
@@ -36,7 +34,8 @@ def load_reference(reference: str, what: str, error: type[PacelineError] = Setti
     The current directory is searched too, so that ``make`` in a file ``mynet.py`` beside the user is ``mynet:make``.
     """
     place, _, attribute = reference.partition(":")
-    if not place or not attribute.isidentifier():
+    # Only what ``refuse_untrusted`` knows for one: a file may be called my-net.py, and be imported all the same.
+    if not is_reference(reference):
         raise error(f"{reference!r} names no {what}; write 'package.module:name'")
     module = _import(place, reference, error)
     if not hasattr(module, attribute):

@@ -185,3 +185,15 @@ def test_a_key_of_thousands_of_digits_is_told_in_short(tmp_path):
     path.write_bytes(pickle.dumps({10**500: 1, b"x": 2}, protocol=2))
     with pytest.raises(DataError, match="lacks 'data' or 'labels'; it holds"):
         read_batch(path, "labels")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [b"c" + b"x" * 9000 + b"\nf\n.", b"I" + b"x" * 9000 + b"\n.", pickle.dumps(dict.fromkeys(range(5000)), 2)],
+)
+def test_what_is_told_of_a_long_program_is_short(tmp_path, program):
+    path = tmp_path / "batch"
+    path.write_bytes(program)
+    with pytest.raises(DataError) as told:
+        read_batch(path, "labels")
+    assert len(str(told.value)) < 1000

@@ -93,6 +93,20 @@ def test_a_journal_that_is_none(tmp_path, kept):
         read_journal(path)
 
 
+ENTRY = {"what": "visit", "site": 0, "target": 0, "number": 1, "start": 0.0, "end": 1.5}
+
+
+@pytest.mark.parametrize("name", [*ENTRY, "dropped", "outcome", "bytes", "computed", "figure"])
+@pytest.mark.parametrize("value", [[], {}, True])
+def test_an_entry_of_a_journal_whose_parts_are_of_other_kinds(tmp_path, name, value):
+    path = tmp_path / "journal.jsonl"
+    path.write_text(json.dumps(ENTRY) + "\n")
+    assert read_journal(path)[0].end == 1.5
+    path.write_text(json.dumps(ENTRY | {name: value}) + "\n")
+    with pytest.raises(DataError, match="line 1 is no entry"):
+        read_journal(path)
+
+
 @pytest.mark.parametrize("kind", [",int", "O", "(2,3)", "no such", "i4,", 3, None, "V0"])
 def test_an_array_that_was_learned_of_no_type(kind):
     words = {"made": 1, "times": [], "counts": [], "failures": [], "results": [{"array": [kind, [1], "AAAA"]}]}

@@ -124,17 +124,20 @@ def read_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], NDArray[n
         content = _Reader(io.BytesIO(program), encoding="bytes").load()
     except _Refused as refused:
         raise DataError(
-            f"{path} is no CIFAR batch: it asks to run {refused}. Refused; delete it and fetch the official file"
+            f"{path} is no CIFAR batch: it asks to run {str(refused)[:200]}. Refused; delete it and fetch the"
+            " official file"
         ) from None
     except DataError:
         raise
     except Exception as error:  # a damaged pickle can fail in any way
-        raise DataError(f"{path} is not a readable CIFAR batch: {type(error).__name__}: {error}") from error
+        raise DataError(
+            f"{path} is not a readable CIFAR batch: {type(error).__name__}: {str(error)[:200]}"
+        ) from error
     if not isinstance(content, dict):
         raise DataError(f"{path} holds a {type(content).__name__}, not the dictionary of a CIFAR batch")
     named = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in content.items()}
     if "data" not in named or label_key not in named:
-        raise DataError(f"{path} lacks 'data' or {label_key!r}; it holds {sorted(map(shown, named))}")
+        raise DataError(f"{path} lacks 'data' or {label_key!r}; it holds {sorted(map(shown, named))[:10]}")
     return _images(named["data"], path), _labels(named[label_key], path)
 
 

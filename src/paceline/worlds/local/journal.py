@@ -107,10 +107,24 @@ def read_journal(path: Path, *, torn: bool = False) -> list[Entry]:
         try:
             words: dict[str, Any] = json.loads(line)
             words["kept"] = tuple((int(begin), int(size)) for begin, size in words.get("kept", ()))
-            entries.append(Entry(**words))
+            entries.append(_checked(Entry(**words)))
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             raise DataError(f"{path}, line {number} is no entry of a journal: {line[:80]!r}") from None
     return entries
+
+
+def _checked(entry: Entry) -> Entry:
+    """The same entry, if its parts are of their kinds; ``TypeError`` if somebody else has written it."""
+    whole = (entry.site, entry.target, entry.number, entry.dropped)
+    numbers = (entry.start, entry.end, entry.bytes, entry.computed, 0.0 if entry.figure is None else entry.figure)
+    texts = isinstance(entry.what, str) and isinstance(entry.outcome, str)
+    if (
+        not texts
+        or not all(type(one) is int for one in whole)
+        or not all(type(one) in (int, float) for one in numbers)
+    ):
+        raise TypeError(entry)
+    return entry
 
 
 def by_act(entries: Iterable[Entry]) -> dict[Act, Entry]:
