@@ -10,10 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from paceline.algorithms.registry import ALGORITHMS
 from paceline.ledger.directory import EXPERIMENT
 from paceline.ledger.durable import all_to_disk
 from paceline.runs.performing import perform, read_resumption, resume
 from tests.contract.test_resume import Cut, cutting, experiment, kept_files, uninterrupted
+
+
+SOME = list(ALGORITHMS)[::7]
+"""Of every kind one: the rest is in test_resume."""
 
 
 class Disk:
@@ -55,7 +60,7 @@ def cut_power(monkeypatch, begin, directory, copy, kept, cut):
     return copy
 
 
-@pytest.mark.parametrize("name", ["fedavg", "apfl", "da-dpfl"])
+@pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("share", [0.3, 0.8])
 def test_what_was_kept_is_enough(name, share, tmp_path, monkeypatch):
     _, stops = uninterrupted(monkeypatch, [name], tmp_path / "whole")
