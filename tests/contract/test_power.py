@@ -16,7 +16,6 @@ from paceline.ledger.durable import all_to_disk
 from paceline.runs.performing import perform, read_resumption, resume
 from tests.contract.test_resume import Cut, cutting, experiment, kept_files, uninterrupted
 
-
 SOME = list(ALGORITHMS)[::7]
 """Of every kind one: the rest is in test_resume."""
 
