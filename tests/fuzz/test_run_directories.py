@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from paceline.config import read_settings
 from paceline.errors import DataError
+from paceline.ledger.directory import EXPERIMENT
 from paceline.report.page import write_report
 from paceline.report.runs import load_run
 from paceline.runs.experiment import make_experiment
@@ -118,7 +120,8 @@ def test_what_is_no_file(kept, files, name, what):
         ("[" * 200_000, "too deep"),
     ],
 )
-def test_what_was_found_once(kept, files, text, said):
-    (kept / "settings.json").write_text(text, encoding="utf-8")
+def test_what_was_found_once(kept, files, text, said, tmp_path):
+    alone = shutil.copytree(kept, tmp_path / "alone", ignore=shutil.ignore_patterns(EXPERIMENT))
+    (alone / "settings.json").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=said):
-        load_run(kept)
+        load_run(alone)

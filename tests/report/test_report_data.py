@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -25,12 +26,11 @@ def test_a_run_is_read_with_its_settings_metrics_and_figures(write_run):
     assert run.figure("no", "such") is None
 
 
-@pytest.mark.parametrize("name", ["settings.json", "metrics.jsonl"])
 @pytest.mark.parametrize("content", [b"{\n", b"[1]\n", b"\xff\xfe"])
-def test_a_damaged_file_is_named(write_run, name, content):
+def test_damaged_settings_are_named(write_run, content):
     path = write_run()
-    (path / name).write_bytes(content)
-    with pytest.raises(DataError, match=name.replace(".", r"\.")):
+    (path / "settings.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"settings\.json"):
         load_run(path)
 
 
@@ -68,18 +68,43 @@ def test_what_was_cut_off_says_what_is_missing(write_run):
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
+    "line",
     [
-        ('{"round": 1, "accuracy": 0.5}', "needs a 'time'"),
-        ('{"time": 1, "accuracy": "high"}', "no number"),
-        ('{"time": 1}\n{"time": \n', "line 2"),
+        '{"round": 1, "accuracy": 0.5}',
+        '{"time": 1, "accuracy": "high"}',
+        '{"time": ',
+        "[1]",
+        "\0\0",
+        '{"time": 1e999}',
     ],
 )
-def test_damaged_metrics_say_where(write_run, line, complaint):
+def test_damaged_lines_of_metrics_are_passed_over_and_told(write_run, line):
     path = write_run()
-    (path / "metrics.jsonl").write_text(line)
-    with pytest.raises(DataError, match=complaint):
-        load_run(path)
+    first, *rest = (path / "metrics.jsonl").read_text().splitlines()
+    whole = load_run(path).metrics
+    (path / "metrics.jsonl").write_bytes("\n".join([first, line, *rest, ""]).encode("latin1"))
+    run = load_run(path)
+    assert all(np.array_equal(run.metrics[name], whole[name], equal_nan=True) for name in whole)
+    assert "in line 2, where there is only something damaged, is missing" in unfinished(group_runs([run]))
+    (path / "metrics.jsonl").write_bytes(f"{line}\n".encode("latin1") * 9)
+    (told,) = load_run(path).missing
+    assert "in line 1, 2, 3 and 6 more, where" in told and not len(load_run(path).metrics["time"])
+
+
+@pytest.mark.parametrize("inside", ["", "psfl-seed3"])
+def test_damaged_settings_are_those_of_the_command(write_run, tmp_path, inside):
+    path = write_run()
+    there = tmp_path / "out" / inside
+    shutil.copytree(path, there)
+    settings = json.loads((there / "settings.json").read_text())
+    kept = {"folders": ["other", inside or "."], "settings": [{}, settings]}
+    (tmp_path / "out" / "paceline.json").write_text(json.dumps(kept))
+    (there / "settings.json").write_text("{")
+    run = load_run(there)
+    assert run.settings == load_run(path).settings and "its settings" in run.missing[0]
+    (tmp_path / "out" / "paceline.json").write_text(json.dumps(kept | {"settings": 5}))
+    with pytest.raises(DataError, match=r"settings\.json is damaged"):
+        load_run(there)
 
 
 def test_settings_without_an_algorithm_and_paths_that_are_no_runs(write_run, tmp_path):

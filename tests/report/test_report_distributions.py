@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from paceline.errors import DataError
 from paceline.report.distributions import MOST_BARS, charts, describe, frame_of, pooled, shares
 from paceline.report.looks import look
 from paceline.report.page import write_report
@@ -102,5 +101,5 @@ def test_nothing_is_shown_where_there_is_none(write_run, counted, tmp_path):
     "kept", [[1], {"staleness": 3}, {"staleness": {"a": 1}}, {"staleness": {"1": -2}}, {"s": {"1": 0.5}}]
 )
 def test_a_damaged_distribution_is_named(counted, tmp_path, kept):
-    with pytest.raises(DataError, match=r"summary\.json: every distribution must map"):
-        write_report([counted("apfl", 0, kept)], tmp_path / "report.html")
+    text = write_report([counted("apfl", 0, kept)], tmp_path / "report.html").read_text()
+    assert "Not shown: " in text and "summary.json: every distribution must map" in text

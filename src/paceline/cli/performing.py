@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import typer
@@ -130,7 +131,7 @@ def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) ->
         _tell_interrupted(experiment, told, stop)
     except OSError as problem:
         if experiment is not None and is_of_disk(problem):
-            _echo(f"cut off; when there is room again, go on: paceline resume {experiment.out}")
+            _echo(f"cut off; when there is room again, go on: paceline resume {quote(str(experiment.out))}")
         raise
     _show_ended(experiment, outcome, told, json=json)
 
@@ -142,7 +143,8 @@ def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInter
     out = experiment.out
     assert out is not None
     if (out / SETTINGS).exists() or any(out.glob(f"*/{SETTINGS}")):
-        _echo(f"interrupted; what was computed until then is in {out}; go on: paceline resume {out}")
+        go_on = f"paceline resume {quote(str(out))}"
+        _echo(f"interrupted; what was computed until then is in {out}; go on: {go_on}")
         _page(experiment, told)
     else:
         _echo("interrupted before anything was written")

@@ -8,7 +8,7 @@ from typing import Any
 
 from paceline.errors import DataError
 from paceline.report import carried, marks, spending, tables, timelines, topology
-from paceline.report.pagedata import as_json, page_data
+from paceline.report.pagedata import as_json, bar_charts, page_data
 from paceline.report.runs import Group, Run, common_settings, group_runs, load_run, own_settings
 from paceline.report.text import seconds, tag, words
 
@@ -59,7 +59,8 @@ def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None =
     """The whole page as HTML text."""
     groups = group_runs(runs)
     packed, of_spans = _of_spans(groups, window)
-    data = page_data(groups, packed)
+    bars, problems = bar_charts(groups)
+    data = page_data(groups, packed, bars)
     dry = all(run.dry for run in runs)
     learned = [_curves(groups, data, dry=dry), _decisions(groups)]
     # Of a dry run the schedule is the answer.
@@ -67,7 +68,8 @@ def render(runs: Sequence[Run], title: str, window: tuple[float, float] | None =
     main = [
         tag("section", words("h2", "Result", id="result") + tables.comparison(groups)),
         *(tag("section", part) for part in parts),
-        *(tag("section", _bars(one)) for one in data["bars"]),
+        *(tag("section", _bars(one)) for one in bars),
+        *(tag("section", words("p", f"Not shown: {problem}.", class_="note")) for problem in problems),
         tag("section", _settings(runs, groups)),
     ]
     body = [

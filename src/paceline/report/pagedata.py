@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from paceline.errors import DataError
 from paceline.report import distributions, marks
 from paceline.report.curves import AXES, Curve, curve, target_level
 from paceline.report.looks import looks
@@ -26,7 +27,21 @@ UNITS = {"time": "s", "bytes": "B", "joules": "J", "flops": "FLOP", "accuracy": 
 UNITS |= {"idle_share": "%", "round": "", "loss": "", "score": ""}
 
 
-def page_data(groups: Sequence[Group], timelines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def bar_charts(groups: Sequence[Group]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The charts of how often things came up, and why others cannot be shown, because a file is damaged."""
+    charts: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for make in (distributions.charts, skew_chart):
+        try:
+            charts += make(groups)
+        except DataError as problem:
+            problems.append(str(problem))
+    return charts, problems
+
+
+def page_data(
+    groups: Sequence[Group], timelines: Sequence[dict[str, Any]], bars: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """All that the page's script draws."""
     found = {name: _measure(groups, name) for name in MEASURES}
     return {
@@ -37,7 +52,7 @@ def page_data(groups: Sequence[Group], timelines: Sequence[dict[str, Any]]) -> d
         "axes": {name: {"words": axis.words, "unit": UNITS[name]} for name, axis in AXES.items()},
         "measures": {name: one for name, one in found.items() if one is not None},
         "marks": [{"time": m.time, "label": m.label, "text": m.text} for m in marks.of_groups(groups)],
-        "bars": [*distributions.charts(groups), *skew_chart(groups)],
+        "bars": list(bars),
         "timelines": list(timelines),
     }
 

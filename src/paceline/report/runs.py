@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import DataError
-from paceline.reading import MIB, parse_object, read_text, require_file, shown
+from paceline.reading import MIB, parse_object, read_file, read_text, require_file, shown
 
 Column = NDArray[np.float64]
 
@@ -140,13 +141,13 @@ def load_run(path: Path) -> Run:
     """The run kept in this directory; a file that is missing or damaged is named."""
     if not path.is_dir():
         raise DataError(f"{path} is not a run directory; give the directory that `paceline run` wrote")
-    settings = _read_object(path / "settings.json")
+    missing: list[str] = []
+    settings = _read_settings(path, missing)
     algorithm, seed = settings.get("algorithm"), settings.get("seed")
     if not isinstance(algorithm, str) or not _is_whole(seed):
         raise DataError(
             f"{path / 'settings.json'} must name an algorithm and a whole seed; got {shown(algorithm)}, {shown(seed)}"
         )
-    missing: list[str] = []
     summary = _read_summary(path / "summary.json", missing)
     metrics = _read_metrics(path / "metrics.jsonl", missing, ended=summary.get("status") == "done")
     return Run(
@@ -227,6 +228,24 @@ def _read_object(path: Path) -> dict[str, Any]:
     return parse_object(_read_text(path), str(path))
 
 
+def _read_settings(path: Path, missing: list[str]) -> dict[str, Any]:
+    """The settings of a run; where their file is missing or damaged, as that of the whole command has them."""
+    file = path / "settings.json"
+    if file.exists():
+        require_file(file, LARGEST)
+    try:
+        return _read_object(file)
+    except DataError:
+        for folder in (path, path.parent):
+            with suppress(OSError, DataError, KeyError, ValueError, TypeError):
+                kept = parse_object(read_text(folder / "paceline.json", most=LARGEST), "paceline.json")
+                found = kept["settings"][kept["folders"].index(str(path.relative_to(folder)))]
+                if isinstance(found, dict):
+                    missing.append("its settings, which are told as they were asked for,")
+                    return found
+        raise
+
+
 def _read_summary(path: Path, missing: list[str]) -> dict[str, Any]:
     """How it stands with a run; of one that was lost with its machine there may be none, or half of one."""
     if not path.exists():
@@ -241,25 +260,37 @@ def _read_summary(path: Path, missing: list[str]) -> dict[str, Any]:
 
 
 def _read_metrics(path: Path, missing: list[str], *, ended: bool) -> dict[str, Column]:
-    text = _read_text(path) if path.exists() else ""
+    text = read_file(path, LARGEST).decode("utf-8", "replace") if path.exists() else ""
     if not path.exists():
         missing.append("its metrics")
     whole = text[: text.rfind("\n") + 1]
     if whole != text and not (ended and _is_whole_line(text[len(whole) :])):  # cut off in the middle
         missing.append("the rest of its last line of metrics")
         text = whole
-    rows = [
-        parse_object(line, f"{path}, line {index},")
-        for index, line in enumerate(text.splitlines(), start=1)
-        if line.strip()
-    ]
-    try:
-        columns = {key: np.array([_float(row.get(key)) for row in rows], float) for key in METRICS}
-    except ValueError as error:
-        raise DataError(f"{path} holds something that is no number: {error}") from None
-    if np.isnan(columns["time"]).any():
-        raise DataError(f"{path}: every line needs a 'time'")
-    return columns
+    rows: list[dict[str, float]] = []
+    damaged: list[int] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            rows += [_row(line)] if line.strip() else []
+        except (DataError, ValueError):
+            damaged.append(number)
+    if damaged:
+        missing.append(_lines(damaged))
+    return {key: np.array([row[key] for row in rows], float) for key in METRICS}
+
+
+def _row(line: str) -> dict[str, float]:
+    """The figures of a line; ``ValueError`` or ``DataError`` for one that is damaged."""
+    words = parse_object(line, "a line")
+    found = {key: _float(words.get(key)) for key in METRICS}
+    if math.isnan(found["time"]):
+        raise ValueError("every line needs a 'time'")
+    return found
+
+
+def _lines(damaged: Sequence[int]) -> str:
+    named = ", ".join(map(str, damaged[:3])) + (f" and {len(damaged) - 3:,} more" if len(damaged) > 3 else "")
+    return f"what stood in its metrics in line {named}, where there is only something damaged,"
 
 
 def _is_whole_line(text: str) -> bool:
