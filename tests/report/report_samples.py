@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 from paceline.ledger.spans import NO_SITE, SCHEMA
 
 
-def write_spans(path, rows, schema=SCHEMA):
+def write_spans(path, rows, schema=SCHEMA, **how):
     """Rows are tuples in the order of the columns."""
     columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, row_group_size=4096)
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, row_group_size=4096, **how)
 
 
 def federated_spans(clients, rounds, seed):

@@ -179,3 +179,14 @@ def test_many_seeds_that_were_interrupted_are_told_together(write_run):
         unfinished(groups),
     )
     assert compared(groups).rows[0][2] == "not yet", "who was interrupted may arrive"
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(b"peer", b"p\x80er"), (b"train", b"tr\xff\xfen")])
+def test_names_and_words_of_spans_that_are_no_text(tmp_path, right, wrong):
+    path = tmp_path / "spans.parquet"
+    write_spans(path, [(0, "train", 0, 0.0, 1.0, 0, 0.0, 0.0, 0.0, NO_SITE)], compression="none")
+    content = path.read_bytes()
+    assert right in content
+    path.write_bytes(content.replace(right, wrong))
+    with pytest.raises(DataError, match="damaged"):
+        read_columns(path, 0.0, 9.0, None)

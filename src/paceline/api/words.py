@@ -66,9 +66,8 @@ def until_from(until: str | Sequence[str] | Mapping[str, float] | Until | None) 
     0.9
     """
     if isinstance(until, Until):
-        checked(
-            Until(), to_tree(until), "until."
-        )  # made by hand, where nobody has looked: NaN would never be reached
+        # Made by hand, where nobody has looked: NaN would never be reached.
+        checked(Until(), to_tree(until), "until.")
         return until
     if isinstance(until, Mapping):
         return Until.parse([f"{word}={value}" for word, value in until.items()])

@@ -89,9 +89,10 @@ def _open(path: Path) -> Any:
     try:
         # Half of a part that was being written has another name, and is no part.
         data = ds.dataset(sorted(map(str, path.glob("*.parquet"))) if path.is_dir() else path, format="parquet")
-    except (pa.ArrowException, OSError, UnicodeEncodeError) as error:  # the last for a name that is no text
+        names = data.schema.names
+    except (pa.ArrowException, OSError, UnicodeError) as error:  # the last for names of files or columns: no text
         raise DataError(f"{path} is damaged or no Parquet file: {error}") from error
-    missing = [name for name in COLUMNS if name not in data.schema.names]
+    missing = [name for name in COLUMNS if name not in names]
     if missing:
         raise DataError(f"{path} lacks the columns {', '.join(missing)}; want {', '.join(COLUMNS)}")
     for name in COLUMNS:
@@ -125,6 +126,7 @@ def _sound(path: Path, batch: Any) -> Any:
 def _batches(path: Path, data: Any, columns: Sequence[str], where: Any = None) -> Iterator[Any]:
     try:
         for batch in data.to_batches(columns=list(columns), filter=where):
+            batch.validate(full=True)  # words that are no text, too
             if batch.num_rows:
                 yield _sound(path, batch)
     except (pa.ArrowException, OSError) as error:
