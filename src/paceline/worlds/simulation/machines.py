@@ -71,6 +71,11 @@ class SimulatedMachines:
         """When each client will have nothing to do."""
         self._servers_free: dict[int, float] = {}
         self._broken_off = 0
+        self._undelivered: set[int] = set()
+        """Clients that have finished a visit and have not tried to send since; nobody where all are always there."""
+        self._in_vain = 0
+        """Visits of this round that were finished one after the other, and of which nothing arrived."""
+        self._vain_round = -1
 
     def is_busy(self, client: int) -> bool:
         """Whether a client computes just now."""
@@ -116,6 +121,8 @@ class SimulatedMachines:
             if found is not None:
                 self._ledger.train(client, start, end, task.round, flops, joules)
                 self._broken_off = 0
+                if not steady:
+                    self._undelivered.add(client)
                 return found
             assert leave is not None
             done = (end - start) / seconds if seconds else 1.0
@@ -166,12 +173,32 @@ class SimulatedMachines:
                 " (fleet.availability), or give them less to do (local.steps, fleet.times)"
             )
 
+    def _count_in_vain(self, client: int, round: int) -> None:
+        """What a client has trained could not be sent; a round in which nothing ever arrives says so and ends."""
+        self._undelivered.discard(client)
+        self._in_vain = self._in_vain + 1 if round == self._vain_round else 1
+        self._vain_round = round
+        if self._in_vain >= max(FRUITLESS, EACH * self.size):
+            raise Fruitless(
+                f"nothing that is trained arrives: the last {self._in_vain:,} visits of round {round} were finished,"
+                f" and then devices were away that were to send or to receive; now t={self.loop.now:g} s. Let devices"
+                " stay longer (fleet.availability), or have faster links (fleet.links)"
+            )
+
     async def carry(
         self, models: Sequence[Model], source: int, target: int, round: int, *, waits: bool
     ) -> Sequence[Model]:
         """Move models over the links of both ends."""
         size = sum([model.nbytes for model in models])
-        await self._transfers.carry(source, target, size, round, waits=waits)
+        try:
+            await self._transfers.carry(source, target, size, round, waits=waits)
+        except Dropped as dropped:
+            if source in self._undelivered and dropped.reason in ("away", "late"):
+                self._count_in_vain(source, round)
+            raise
+        if source in self._undelivered:
+            self._undelivered.discard(source)
+            self._in_vain = 0
         return models
 
     async def work(self, site: int, flops: float, round: int, model: Model) -> Model:
