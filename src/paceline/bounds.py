@@ -11,8 +11,9 @@ from paceline.reading import shown
 
 SMALLEST, GREATEST = 1e-100, 1e100
 """No number is larger in size, and none that must be above 0 smaller: squares, sums and quotients are numbers too."""
-LONGEST = 1e12
-"""Seconds that one act may take: 30,000 years, in which a clock of 8 bytes still tells a tenth of a millisecond."""
+SHORTEST, LONGEST = 1e-12, 1e12
+"""Seconds that one act may take, if any: up to 30,000 years, in which a clock of 8 bytes still tells a tenth of a
+millisecond."""
 WHOLE = 1 << 63
 """Below this lies every whole number."""
 

@@ -77,3 +77,10 @@ def test_whole_dry_runs(data, tmp_path_factory):
     status, said = answer("run", algorithm, "--dry-run", "--quiet", "--out", out, *words)
     assert status in (0, 1), said
     assert "  from " not in said or "Dropped" in said, said
+
+
+@pytest.mark.parametrize("mean", ["2.2250738585072014e-308", "5e-324", "1e-13"])
+def test_times_that_nothing_takes(mean):
+    options = [word for pair in (USUAL["structure"] | {"--time-mean": mean}).items() for word in pair]
+    status, said = answer("plan", "structure", *options)
+    assert status == 1 and "the mean seconds of a visit must be above 0 (at least 1e-12)" in said

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.algorithms.seen_times import SeenTimes
+from paceline.bounds import LONGEST, SHORTEST
 from paceline.errors import SettingError
 
 Array = NDArray[np.float64]
@@ -26,8 +27,8 @@ GRID = 2048
 """Points of the logarithmic grid on which the minima are found before they are polished."""
 SHOWN = 5
 """How many of the best integer structures are kept as alternatives, besides FedAvg and sequential FL."""
-MOST, LONGEST = 10**9, 1e12
-"""Participants and seconds beyond which a number is a slip."""
+MOST = 10**9
+"""Participants beyond which a number is a slip."""
 TIED = 1e-12
 """Costs that differ by less than this, relatively, differ by rounding only."""
 
@@ -290,8 +291,9 @@ def _check(participants: int, time_mean: float, time_std: float, ratio: float, p
         " a round, so lower the participants or raise the population",
     )
     _require(
-        0 < time_mean < LONGEST,
-        f"time_mean is {time_mean:g}; the mean seconds of a visit must be above 0, and below {LONGEST:g}",
+        SHORTEST <= time_mean < LONGEST,
+        f"time_mean is {time_mean:g}; the mean seconds of a visit must be above 0 (at least {SHORTEST:g}), and below"
+        f" {LONGEST:g}",
     )
     _require(
         0 <= time_std < LONGEST,
