@@ -9,7 +9,7 @@ PacelineError
 ├── Diverged          learning produced NaN or infinity
 ├── Deadlock          the virtual clock has nothing due and someone still waits
 ├── Deserted          every client has left for good: nothing more can be learned
-├── Fruitless         visit after visit is broken off: nobody is ever there for as long as one takes
+├── Fruitless         visit after visit is broken off, or nothing of them arrives: devices are away too much
 ├── Misplaced         a model was used at a site to which it was never sent
 ├── WireError         a message that cannot be written, or one that is not what was wanted
 └── SiteError         a bug inside an algorithm or a job, with site, verb and virtual time
@@ -67,7 +67,7 @@ class Deserted(PacelineError):
 
 
 class Fruitless(PacelineError):
-    """Visit after visit is broken off, because nobody is ever there for as long as one takes."""
+    """Visit after visit is broken off, or nothing that was trained arrives, because devices are away too much."""
 
 
 class Misplaced(PacelineError):

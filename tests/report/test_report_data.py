@@ -85,10 +85,10 @@ def test_damaged_lines_of_metrics_are_passed_over_and_told(write_run, line):
     (path / "metrics.jsonl").write_bytes("\n".join([first, line, *rest, ""]).encode("latin1"))
     run = load_run(path)
     assert all(np.array_equal(run.metrics[name], whole[name], equal_nan=True) for name in whole)
-    assert "in line 2, where there is only something damaged, is missing" in unfinished(group_runs([run]))
+    assert "; line 2 of its metrics (damaged) is missing" in unfinished(group_runs([run]))
     (path / "metrics.jsonl").write_bytes(f"{line}\n".encode("latin1") * 9)
     (told,) = load_run(path).missing
-    assert "in line 1, 2, 3 and 6 more, where" in told and not len(load_run(path).metrics["time"])
+    assert told == "line 1, 2, 3 and 6 more of its metrics (damaged)" and not len(load_run(path).metrics["time"])
 
 
 @pytest.mark.parametrize("inside", ["", "psfl-seed3"])
@@ -101,7 +101,7 @@ def test_damaged_settings_are_those_of_the_command(write_run, tmp_path, inside):
     (tmp_path / "out" / "paceline.json").write_text(json.dumps(kept))
     (there / "settings.json").write_text("{")
     run = load_run(there)
-    assert run.settings == load_run(path).settings and "its settings" in run.missing[0]
+    assert run.settings == load_run(path).settings and "the file of its settings" in run.missing[0]
     (tmp_path / "out" / "paceline.json").write_text(json.dumps(kept | {"settings": 5}))
     with pytest.raises(DataError, match=r"settings\.json is damaged"):
         load_run(there)

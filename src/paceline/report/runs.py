@@ -241,7 +241,7 @@ def _read_settings(path: Path, missing: list[str]) -> dict[str, Any]:
                 kept = parse_object(read_text(folder / "paceline.json", most=LARGEST), "paceline.json")
                 found = kept["settings"][kept["folders"].index(str(path.relative_to(folder)))]
                 if isinstance(found, dict):
-                    missing.append("its settings, which are told as they were asked for,")
+                    missing.append("the file of its settings (paceline.json has them)")
                     return found
         raise
 
@@ -290,7 +290,7 @@ def _row(line: str) -> dict[str, float]:
 
 def _lines(damaged: Sequence[int]) -> str:
     named = ", ".join(map(str, damaged[:3])) + (f" and {len(damaged) - 3:,} more" if len(damaged) > 3 else "")
-    return f"what stood in its metrics in line {named}, where there is only something damaged,"
+    return f"line {named} of its metrics (damaged)"
 
 
 def _is_whole_line(text: str) -> bool:

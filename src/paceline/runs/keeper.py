@@ -197,13 +197,6 @@ class Keeper:
                 " all may take: this one stays, and no other is written"
             )
 
-    def _flush_ended(self) -> None:
-        """Have what ended runs have left on the disk: their weights are in no checkpoint that is yet to come."""
-        for run in self._runs:
-            if run.done and run.directory is not None and run not in self._flushed:
-                all_to_disk([run.directory])
-                self._flushed.add(run)
-
     def close(self) -> None:
         """The drive has ended, with or before its runs."""
         self._learned.close()
@@ -211,6 +204,13 @@ class Keeper:
     def forget(self) -> None:
         """All runs have ended, and that is written down: nothing of this is needed any more."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _flush_ended(self) -> None:
+        """Have what ended runs have left on the disk: their weights are in no checkpoint that is yet to come."""
+        for run in self._runs:
+            if run.done and run.directory is not None and run not in self._flushed:
+                all_to_disk([run.directory])
+                self._flushed.add(run)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
