@@ -157,8 +157,9 @@ def unfinished(groups: Sequence[Group]) -> str:
             found.append(f"{group.label}, {len(whole)} of {len(group.runs)} seeds ({states}): known until {until} s")
             cut = [run for run in cut if run not in whole]
         found += [f"{group.label} seed {run.seed} ({run.summary.get('status')}): {_known(run)}" for run in cut]
-    open_ones = any(run.summary.get("status") != "done" for group in groups for run in group.runs if is_unfinished(run))
-    hint = " (paceline resume goes on)" if open_ones else ""  # what has ended is not gone on with, damaged or not
+    standing = [run.summary.get("status") for group in groups for run in group.runs if is_unfinished(run)]
+    # What has ended is not gone on with, damaged or not.
+    hint = " (paceline resume goes on)" if any(state != "done" for state in standing) else ""
     return "not finished: " + "; ".join(found) + hint if found else ""
 
 
