@@ -7,6 +7,7 @@ its field declares (``bounds.bounded``), or those of any number, which must be f
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import tomllib
 import types
@@ -44,6 +45,26 @@ def _value(text: str, where: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     return found["value"] if found.keys() == {"value"} else text
+
+
+def to_words(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Write a tree as words that ``parse_override`` reads back.
+
+    >>> to_words({"fleet": {"jitter": 0.1}, "model": "mlp:200", "every": None})
+    ['fleet.jitter=0.1', 'model=mlp:200', 'every=none']
+    """
+    words: list[str] = []
+    for name, value in tree.items():
+        path = f"{prefix}{name}"
+        words += to_words(value, f"{path}.") if isinstance(value, Mapping) else [f"{path}={_word(value)}"]
+    return words
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "none"
+    plain = isinstance(value, str) and _value(value.strip(), shown(value)) == value
+    return str(value) if plain else json.dumps(value, ensure_ascii=False)
 
 
 def parse_toml(text: str, where: str, error: type[PacelineError] = SettingError) -> Tree:

@@ -7,8 +7,10 @@ import shlex
 
 import pytest
 
+import paceline
 from paceline.api.plan_page import render_plan, write_plan
-from paceline.errors import SettingError
+from paceline.errors import SettingError, SiteError
+from paceline.plans import servers as overlays
 from paceline.plans.methods import plan_methods
 from paceline.plans.methods_dry import VISITS
 from paceline.plans.methods_reasons import assumptions, command, recommend, tries, unknown
@@ -160,3 +162,49 @@ def test_the_page_of_a_plan_is_text_and_fetches_nothing(tmp_path):
     assert again.read_text() == page
     with pytest.raises(FileExistsError):
         write_plan(plan, again)
+
+
+def test_all_methods_are_compared_under_one_rule_of_absence(tmp_path):
+    """DGA waits by its own rule and FedAvg does not: by their own rules DGA's rounds were eleven times as long."""
+    path = tmp_path / "away.csv"
+    path.write_text("seconds,availability\n" + '2,"duty:200,0.5"\n' * 6)
+    plan = plan_methods(str(path), model=MODEL, overrides=EXACT, algorithms=["dga"])
+    found = figures(plan)
+    assert {one.absence for one in found.values()} == {"skip"}
+    assert found["dga"].round_seconds == pytest.approx(found["fedavg"].round_seconds, rel=0.2)
+    assert "skip, for all methods" in render_plan(plan) and "skip, for all" in as_tree(plan)["absence"]
+    own = plan_methods(str(path), model=MODEL, overrides=[*EXACT, "absence=own"], algorithms=["dga"])
+    assert {one.method.label: one.figures.absence for one in own.candidates} == {"fedavg": "skip", "dga": "wait"}
+    assert "wait: dga" in render_plan(own)
+
+
+def test_a_plan_has_the_faults_of_the_run(fleet):
+    """Of models on their way down 40 % are lost, so that 6 of 10 visits begin."""
+    plan = plan_methods(fleet(*[1] * 10), model=MODEL, overrides=[*EXACT, "faults=lost:0.4"], algorithms=["fedavg"])
+    assert figures(plan)["fedavg"].round_visits == pytest.approx(6, rel=0.15)
+
+
+def test_a_server_that_fails_ends_a_plan_with_a_message(fleet):
+    overrides = [*EXACT, "fleet.failures=server:1@20", "fleet.server=constant:1"]
+    with pytest.raises(SiteError, match="the run ended at t="):
+        plan_methods(fleet(1, 1, 1), model=MODEL, overrides=overrides, algorithms=["fedavg"])
+
+
+@pytest.mark.parametrize("epochs", [{"local": {"epochs": 5}}, {"algorithm": {"local": {"epochs": 5}}}])
+def test_the_command_repeats_every_setting_of_the_plan(fleet, epochs):
+    """Settings of a tree, the partition and the recipe among them, make the same run on the command line."""
+    tree = {**epochs, "partition": "dirichlet:0.5", "clients": 4, "fleet": {"jitter": 0}}
+    plan = plan_methods(fleet(*[1] * 6), model=MODEL, dataset="digits", settings=tree, algorithms=["fedbuff"])
+    words = shlex.split(command(plan))
+    settings = [value for word, value in itertools.pairwise(words) if word == "--set"]
+    made = make_settings("fedavg", settings)
+    assert (made.clients, made.partition, made.absence) == (4, "dirichlet:0.5", "skip")
+    assert made.algorithm.local.epochs == 5
+    assert made.fleet == plan.settings.fleet and plan.settings.algorithm.local.epochs == 5
+
+
+def test_python_recommends_the_same_overlay_as_the_command_line(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(overlays, "plan_servers", lambda *_, **words: asked.update(words))
+    paceline.plan_servers(["ring"], [4], clients=100, participants=20)
+    assert asked["simulate"]

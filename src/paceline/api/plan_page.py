@@ -7,7 +7,7 @@ from pathlib import Path
 
 from paceline.plans.methods import GROUPS, Candidate, MethodPlan
 from paceline.plans.methods_dry import Group
-from paceline.plans.methods_reasons import assumptions, command, recommend, unknown
+from paceline.plans.methods_reasons import absence_rule, assumptions, command, recommend, unknown
 from paceline.report.sheet import sheet
 from paceline.report.tables import table
 from paceline.report.text import MISSING, energy, number, percent, seconds, size, tag, words
@@ -59,6 +59,7 @@ def render_plan(plan: MethodPlan) -> str:
         words("h2", "Methods"),
         _table(plan),
         words("p", MEANINGS, class_="note"),
+        words("p", absence_rule(plan), class_="note"),
         words("p", _left_out(plan), class_="note"),
         words("h2", "What is not known"),
         _list(unknown(plan)),

@@ -83,7 +83,7 @@ def _refuse(file: str) -> None:
 def _answer(plan: MethodPlan) -> Answer:
     from paceline.api.plan_page import TITLES, cells, group_title
     from paceline.plans.methods import GROUPS
-    from paceline.plans.methods_reasons import assumptions, command, recommend, unknown
+    from paceline.plans.methods_reasons import absence_rule, assumptions, command, recommend, unknown
 
     rows: list[tuple[list[str], bool]] = []
     for group in GROUPS:
@@ -96,7 +96,7 @@ def _answer(plan: MethodPlan) -> Answer:
         columns=["\nmethod", *(title if "\n" in title else f"\n{title}" for title in TITLES)],
         left=["\nmethod"],
         rows=rows,
-        dim=f"Left out: {left}." if left else "",
+        dim="\n".join([absence_rule(plan), *([f"Left out: {left}."] if left else [])]),
         lines=[
             f"Recommended: {first}",
             *more,

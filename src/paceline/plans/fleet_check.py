@@ -13,11 +13,9 @@ from paceline.errors import DataError
 from paceline.reading import parse_object, read_text
 from paceline.references import refuse_untrusted
 from paceline.runs.dry import follow
-from paceline.runs.making import prepared
+from paceline.runs.making import make_run
 from paceline.runs.settings import settings_from
-from paceline.system import FleetSettings, build_fleet
-from paceline.worlds.absence import parse_absence
-from paceline.worlds.simulation.machines import simulate
+from paceline.system import FleetSettings
 
 LARGEST = 1 << 30
 """Bytes of a file of metrics."""
@@ -53,15 +51,8 @@ def simulated_rounds(directory: Path, fleet: Path, rounds: int, *, trust: bool =
     if not trust:
         refuse_untrusted(kept, str(directory))
     settings = replace(settings_from(kept), fleet=FleetSettings(file=str(fleet)))
-    settings, _, problem = prepared(settings, dry=True)
-    world = simulate(
-        build_fleet(settings.fleet, settings.clients, settings.seed),
-        problem,
-        settings.seed,
-        learning=False,
-        absence=parse_absence(settings.absence),
-    )
-    ends = follow(world, settings.algorithm, lambda: world.progress >= rounds)
+    run = make_run(settings, dry=True)
+    ends = follow(run.world, run.settings.algorithm, lambda: run.world.progress >= rounds)
     if not ends:
         raise DataError("no round came to its end in a simulation on this fleet")
     return _differences([0.0, *ends])

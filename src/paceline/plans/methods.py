@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from paceline.config import Tree
+from paceline.config import Tree, to_words
 from paceline.errors import PacelineError, SettingError
 from paceline.plans.methods_dry import Figures, Group, try_dry
 from paceline.plans.shortlist import Method, shortlist
@@ -21,6 +21,8 @@ from paceline.system.listed import FleetFile, read_fleet
 
 PARTICIPANTS = 20
 DATASET = "mnist"
+DEFAULTS = ("local.epochs=1", "absence=skip")
+"""Settings of every method unless the user gives others, so that all do the same work under the same rule."""
 GROUPS: tuple[Group, ...] = ("some", "all", "peers")
 LONG = 100_000
 """Rounds that no dry run of a plan comes to."""
@@ -60,7 +62,7 @@ class MethodPlan:
     fleet: FleetFile
     participants: int
     said: tuple[str, ...]
-    """What was set besides, as it was said."""
+    """All settings that make the plan, as ``--set`` takes them."""
     model_bytes: int
     computing_only: bool
     """Whether energy is that of computing alone, since the power of links is not known."""
@@ -124,9 +126,10 @@ def plan_methods(
     tried.
     """
     fleet = read_fleet(file)
-    said = [f"fleet.file={file}", f"model={model}", f"dataset={dataset}"]
-    words, settings = [*said, *overrides], _with_recipe(settings or {})
-    first = _made("fedavg", words, settings)
+    said = [*DEFAULTS, f"fleet.file={file}", f"model={model}", f"dataset={dataset}"]
+    said += [*to_words(settings or {}), *overrides]
+    words = list(said)
+    first = _made("fedavg", words)
     if computing_only := _computing_only(first, fleet):
         words += ["fleet.link_watts=0", "fleet.server_watts=0"]
     taking = min(PARTICIPANTS, first.clients) if participants is None else participants
@@ -139,7 +142,7 @@ def plan_methods(
         if tell is not None:
             tell(method.label)
         try:
-            figures = try_dry(_made(method.name, words, settings))
+            figures = try_dry(_made(method.name, words))
             found.append(Candidate(method=method, place=len(found), figures=figures))
         except PacelineError as problem:
             if method.label == "fedavg" or method.name in algorithms:  # what holds for all, or was asked for itself
@@ -149,7 +152,7 @@ def plan_methods(
         settings=first,
         fleet=fleet,
         participants=taking,
-        said=(*said, *overrides),
+        said=tuple(said),
         model_bytes=round(prepared(first, dry=True)[2].space.nbytes),
         computing_only=computing_only,
         candidates=_ranked(found),
@@ -157,14 +160,8 @@ def plan_methods(
     )
 
 
-def _with_recipe(settings: Tree) -> Tree:
-    """One pass over a device's data in a visit, for all methods, unless something else is said."""
-    local = settings.get("local", {})
-    return settings if {"steps", "epochs"} & set(local) else {**settings, "local": {**local, "epochs": 1}}
-
-
-def _made(name: str, words: Iterable[str], settings: Tree) -> Settings:
-    made = make_settings(name, [*words, f"algorithm.rounds={LONG}"], settings)
+def _made(name: str, words: Iterable[str]) -> Settings:
+    made = make_settings(name, [*words, f"algorithm.rounds={LONG}"])
     if made.fleet.file == "":
         raise SettingError("fleet.file is empty; a plan is for the fleet in a file, so leave that setting out")
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 
 from paceline.algorithms.base import Traits
 from paceline.errors import Deserted
-from paceline.ledger import Ledger
 from paceline.plans.shortlist import SIZES
 from paceline.runs.dry import follow
-from paceline.runs.making import prepared
+from paceline.runs.making import make_run
+from paceline.runs.run import Run
 from paceline.runs.settings import Settings
 from paceline.statistics import standard_error
-from paceline.system import Fleet, build_fleet
-from paceline.worlds.absence import parse_absence
-from paceline.worlds.problem import Problem
-from paceline.worlds.simulation.machines import simulate
+from paceline.system import build_fleet
 
 VISITS = {"some": 2000, "all": 2000, "peers": 500}
 """That a dry run has at least, by group."""
@@ -68,10 +65,12 @@ class Figures:
     """None where some power is not known."""
     joules_error: float
     idle_share: float
-    slow_share: float
+    slow_share: float = 0.5
     """Of all visits, the share that the slower half of the devices makes; about a half where all come alike."""
     assumed: str = ""
     """What was taken for granted where the schedule depends on something learned."""
+    absence: str = "skip"
+    """The rule for absent devices."""
 
 
 def try_dry(settings: Settings) -> Figures:
@@ -79,11 +78,8 @@ def try_dry(settings: Settings) -> Figures:
     traits = settings.algorithm.traits(settings.clients)
     group = _group(settings, traits)
     assumed = traits.assumption.text if traits.assumption is not None else ""
-    settings, traits, problem = prepared(settings, dry=True)
-    fleet = build_fleet(settings.fleet, settings.clients, settings.seed)
-    ledger = Ledger()
-    absence = parse_absence(settings.absence)
-    world = simulate(fleet, problem, settings.seed, ledger, learning=False, absence=absence)
+    run = make_run(settings, dry=True)
+    world, ledger = run.world, run.world.ledger
     wanted = max(VISITS[group], EACH[group] * settings.clients)
     marks: list[Mark] = []
 
@@ -93,11 +89,11 @@ def try_dry(settings: Settings) -> Figures:
         return (ledger.visits >= wanted and len(marks) >= FEWEST) or len(marks) >= MOST
 
     try:
-        follow(world, settings.algorithm, enough)
+        follow(world, run.settings.algorithm, enough)
     except Deserted:
         if len(marks) < FEWEST:
             raise
-    return _figures(group, marks, _slow_share(fleet, ledger, problem, traits), assumed)
+    return replace(_figures(group, marks), slow_share=_slow_share(run), assumed=assumed, absence=run.settings.absence)
 
 
 def _group(settings: Settings, traits: Traits) -> Group:
@@ -113,7 +109,7 @@ def _group(settings: Settings, traits: Traits) -> Group:
     return "some" if chosen * traits.servers < most else "all"
 
 
-def _figures(group: Group, marks: list[Mark], slow_share: float, assumed: str) -> Figures:
+def _figures(group: Group, marks: list[Mark]) -> Figures:
     first = int(SKIPPED * len(marks))
     spent = np.diff(np.array([marks[first], marks[-1]]), axis=0)[0]
     time, visits, size, joules, busy, waited = (float(value) for value in spent)
@@ -131,8 +127,6 @@ def _figures(group: Group, marks: list[Mark], slow_share: float, assumed: str) -
         visit_joules=None if math.isnan(joules) else joules / visits,
         joules_error=_error(np.array(marks[first:]), Mark._fields.index("joules")),
         idle_share=waited / (busy + waited) if busy + waited else 0.0,
-        slow_share=slow_share,
-        assumed=assumed,
     )
 
 
@@ -144,13 +138,14 @@ def _error(marks: NDArray[np.float64], column: int) -> float:
     return standard_error(spent[:, column] / spent[:, 1]) if len(spent) > 1 else math.nan
 
 
-def _slow_share(fleet: Fleet, ledger: Ledger, problem: Problem, traits: Traits) -> float:
-    """Of all visits, the share of the slower half of the devices; the one in the middle counts half."""
-    spans = ledger.table()
+def _slow_share(run: Run) -> float:
+    """Share of all visits that the slower half of the devices makes; the median device counts half."""
+    spans, size = run.world.ledger.table(), run.settings.clients
     trained = spans.filter(pc.equal(spans["kind"].cast(pa.string()), "train"))
-    visits = np.bincount(trained["site"].to_numpy(), minlength=fleet.size).astype(float)
-    means = [fleet.compute.mean_seconds(k, problem.flops(k, traits.local)) for k in range(fleet.size)]
+    visits = np.bincount(trained["site"].to_numpy(), minlength=size).astype(float)
+    compute = build_fleet(run.settings.fleet, size, run.settings.seed).compute
+    means = [compute.mean_seconds(k, run.problem.flops(k, run.traits.local)) for k in range(size)]
     order = visits[np.argsort(means, kind="stable")]
-    middle = fleet.size // 2
+    middle = size // 2
     half = order[-middle:].sum() if middle else 0.0
-    return float((half + (order[middle] / 2 if fleet.size % 2 else 0.0)) / max(visits.sum(), 1.0))
+    return float((half + (order[middle] / 2 if size % 2 else 0.0)) / max(visits.sum(), 1.0))

@@ -105,6 +105,17 @@ def _chance(plan: MethodPlan) -> str:
     return f"Times are means over some rounds, with standard errors of up to {max(known):.1%}."
 
 
+def absence_rule(plan: MethodPlan) -> str:
+    """Name the rule for absent devices under which the methods were compared."""
+    rules: dict[str, list[str]] = {}
+    for one in plan.candidates:
+        rules.setdefault(one.figures.absence, []).append(one.method.label)
+    if len(rules) == 1:
+        return f"Absent devices: {next(iter(rules))}, for all methods (--set absence=...)."
+    listed = "; ".join(f"{rule}: {', '.join(labels)}" for rule, labels in rules.items())
+    return f"Absent devices are treated differently, which the times also measure: {listed}."
+
+
 def unknown(plan: MethodPlan) -> list[str]:
     """What nobody knows before something is learned."""
     return [

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from paceline.plans.methods import Candidate, MethodPlan
-from paceline.plans.methods_reasons import assumptions, command, recommend, tries, unknown
+from paceline.plans.methods_reasons import absence_rule, assumptions, command, recommend, tries, unknown
 
 
 def as_tree(plan: MethodPlan) -> dict[str, Any]:
@@ -20,6 +20,7 @@ def as_tree(plan: MethodPlan) -> dict[str, Any]:
         "dataset": plan.settings.dataset,
         "model_bytes": plan.model_bytes,
         "candidates": [_leaf(one) for one in plan.candidates],
+        "absence": absence_rule(plan),
         "skipped": [asdict(one) for one in plan.skipped],
         "recommendation": {
             "name": plan.best.name,

@@ -13,15 +13,16 @@ import pyarrow as pa
 
 from paceline.algorithms.base import Algorithm
 from paceline.config import apply
+from paceline.errors import Dropped, SiteError
 from paceline.ledger import Ledger, Totals
 from paceline.runs.problem import make_space
+from paceline.runs.run import RunningWorld
 from paceline.runs.settings import make_settings
 from paceline.system import Fleet, FleetSettings, build_fleet
 from paceline.system.listed import read_fleet
 from paceline.worlds.absence import parse_absence
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
-from paceline.worlds.stage import Stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,17 +128,20 @@ def _chosen(algorithm: Algorithm | type[Algorithm] | str, clients: int, rounds: 
     return made if rounds is None else apply(made, {"rounds": rounds})
 
 
-def follow(world: Stage, algorithm: Algorithm, enough: Callable[[], bool] | None = None) -> list[float]:
+def follow(world: RunningWorld, algorithm: Algorithm, enough: Callable[[], bool] | None = None) -> list[float]:
     """Run an algorithm in a dry world; the times of its progress."""
 
     async def main() -> list[float]:
         times: list[float] = []
         stream = algorithm.run(world)
-        async for _ in stream:
-            world.progress += 1
-            times.append(world.now())
-            if enough is not None and enough():
-                break
+        try:
+            async for _ in stream:
+                world.progress += 1
+                times.append(world.now())
+                if enough is not None and enough():
+                    break
+        except Dropped as end:
+            raise SiteError(f"the run ended at t={end.at:g} s: {end}") from None
         await stream.aclose()  # type: ignore[attr-defined]
         return times
 
