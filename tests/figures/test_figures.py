@@ -100,11 +100,22 @@ def test_files_have_the_width_of_a_column_and_are_the_same_again(runs, tmp_path,
 def test_lines_are_the_curves_of_the_page(groups):
     axes = draw("accuracy", groups, Options()).axes[0]
     for group, look in zip(groups, looks(groups), strict=True):
-        (line,) = [one for one in axes.lines if one.get_label() == look.label]
+        lines = [one for one in axes.lines if one.get_label() == look.label]
         wanted = curve(group)
-        assert line.get_color() == look.colour
-        assert line.is_dashed() == bool(look.dash)
-        np.testing.assert_array_equal(line.get_xydata(), np.column_stack([wanted.x, wanted.y]))
+        assert {line.get_color() for line in lines} == {look.colour}
+        assert {line.is_dashed() for line in lines} == {bool(look.dash)}
+        drawn = np.concatenate([line.get_xydata() for line in lines])
+        np.testing.assert_array_equal(drawn, np.column_stack([wanted.x, wanted.y]))
+
+
+def test_no_line_crosses_the_place_where_a_seed_ends(groups):
+    axes = draw("accuracy", groups, Options()).axes[0]
+    for group in groups:
+        wanted = curve(group)
+        seeds = [set(wanted.seeds[piece]) for piece in wanted.pieces()]
+        lines = [one for one in axes.lines if one.get_label() == group.label]
+        assert len(lines) == len(seeds) and all(len(each) == 1 for each in seeds)
+    assert len({line.get_linewidth() for line in axes.lines if line.get_label() == groups[1].label}) == 2
     assert {text.get_text() for text in axes.texts} >= {look.label for look in looks(groups)}
 
 

@@ -45,11 +45,12 @@ def test_methods_make_as_many_visits(shrunk, tmp_path):
 def test_rows_judge_screening_and_plain_averaging():
     finals = {
         ("none", "mean"): {0: 95.0, 1: 96.0},
-        ("sign-flip:0.2", "mean"): {0: 10.0, 1: 11.0},
-        ("sign-flip:0.2", "screen"): {0: 94.0, 1: 95.0},
-        ("random:0.2", "mean"): {0: 94.5, 1: 95.5},
-        ("random:0.2", "screen"): {0: 90.0, 1: 91.0},
+        ("sign-flip:0.2", "mean"): {0: 10.0, 1: 11.1},
+        ("sign-flip:0.2", "screen"): {0: 94.0, 1: 95.1},
+        ("random:0.2", "mean"): {0: 94.5, 1: 95.6},
+        ("random:0.2", "screen"): {0: 90.0, 1: 91.1},
         ("scaled:0.2,-10", "mean"): {},
+        ("label-flip:0.2", "screen"): {0: 85.5, 1: 102.5},
     }
     ok = {row.name: row.ok for row in _screening_rows("digits", finals)}
     assert ok["digits: sign-flip:0.2, mean - clean"] is True
@@ -57,6 +58,7 @@ def test_rows_judge_screening_and_plain_averaging():
     assert ok["digits: random:0.2, mean - clean"] is False
     assert ok["digits: random:0.2, screen - clean"] is False
     assert ok["digits: scaled:0.2,-10, mean - clean"] is True  # it diverged
+    assert ok["digits: label-flip:0.2, screen - clean"] is None, "-1.5, but from -110 to 107"
 
 
 def test_a_dataset_it_does_not_have_is_refused():

@@ -3,6 +3,7 @@
 import json
 import math
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 from report_samples import NO_SITE, federated_spans, write_spans
@@ -99,4 +100,10 @@ def test_operations_and_energy_are_summed_by_what_they_were_for(run_with):
     text = spending.section([("a", run)])
     assert "<td>4 GFLOP</td><td>2 MFLOP</td><td>14 J</td><td>0.5 J</td><td>–</td>" in text
     assert "never taken as 0" in text
+    idle = [(0, "train", 0, 0.0, 1.0, 0, 0.0, 3e9, 12.0, NO_SITE)]
+    run = run_with(idle, seed=2)
+    text = spending.section([("a", run)])
+    assert "<td>12 J</td><td>–</td><td>–</td>" in text, "no watts were given, whatever took no time"
+    text = spending.section([("a", replace(run, settings={"fleet.link_watts": "0", "fleet.server_watts": "5.0"}))])
+    assert "<td>12 J</td><td>0 J</td><td>0 J</td>" in text
     assert spending.section([("a", run_with(send(0, -1, 5.0), seed=1))]) == ""

@@ -10,6 +10,7 @@ from report_samples import federated_spans, span, write_spans
 from paceline.report.packing import _TYPES, choose, pack
 from paceline.report.runs import load_run
 from paceline.report.spans import NO_SITE
+from paceline.report.timelines import held
 
 
 def unpacked(packed):
@@ -68,9 +69,13 @@ def test_of_too_many_spans_a_whole_stretch_is_carried(run_with):
     assert last.end == 200.0
 
 
-def test_so_many_at_one_instant_are_cut(run_with):
-    path = run_with([span(k, "train", 0.0, 1.0) for k in range(500)]).spans
-    assert choose(path, 100, None, None).spans == 200
+def test_so_many_at_one_instant_are_cut_and_the_page_says_so(run_with):
+    run = run_with([span(k, "train", 0.0, 1.0) for k in range(500)])
+    stretch = choose(run.spans, 100, None, None)
+    assert (stretch.spans, stretch.missing) == (200, 300)
+    text = held(pack(run, "fedavg", 100))
+    assert "the first 200 of the 500 spans" in text and "may have been busy" in text
+    assert "all" not in text.split() and "nothing is left out" not in text
 
 
 def test_several_servers_have_numbers_and_a_cause_without_spans_has_a_row(run_with):

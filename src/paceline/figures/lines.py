@@ -16,6 +16,8 @@ from paceline.report.curves import AXES, Curve, curves, target_level
 from paceline.report.looks import Look, looks
 from paceline.report.runs import Group
 
+LINE, THIN = 1.2, 0.7
+"""Widths of a mean over all seeds, and of one over those that are still running."""
 HIGH = 0.66
 """Height by width."""
 
@@ -80,9 +82,12 @@ def _frame(axes: Any, lines: Sequence[Curve], level: float | None) -> None:
 
 
 def _draw(axes: Any, line: Curve, look: Look) -> None:
-    if line.most > 1:
-        axes.fill_between(line.x, line.low, line.high, color=look.colour, alpha=0.15, linewidth=0)
-    axes.plot(line.x, line.y, color=look.colour, linestyle=dashes(look), label=look.label)
+    for piece in line.pieces():
+        all_run, x = line.seeds[piece.start] == line.most, line.x[piece]
+        if line.seeds[piece.start] > 1:
+            axes.fill_between(x, line.low[piece], line.high[piece], color=look.colour, alpha=0.15, linewidth=0)
+        style = {"color": look.colour, "linestyle": dashes(look), "linewidth": LINE if all_run else THIN}
+        axes.plot(x, line.y[piece], label=look.label, **style)
     axes.plot(line.x[-1:], line.y[-1:], "o", color=look.colour, markersize=2.5)
 
 

@@ -83,6 +83,11 @@ class Curve:
     ends: tuple[End, ...]
     touch: Touch | None = None
 
+    def pieces(self) -> list[slice]:
+        """Split the places where a seed begins or ends: a line across would draw a jump that no seed made."""
+        edges = [0, *(np.flatnonzero(np.diff(self.seeds)) + 1).tolist(), len(self.x)]
+        return [slice(begin, end) for begin, end in itertools.pairwise(edges) if end > begin]
+
     @property
     def most(self) -> int:
         """How many seeds there are where most are running."""

@@ -32,6 +32,9 @@ class Stretch:
     begin: float
     end: float
     whole: bool
+    """Whether it is all of the run's time."""
+    missing: int
+    """How many of its spans are left out, because too many begin at one instant."""
     spans: int
     of: int
     columns: dict[str, NDArray[Any]]
@@ -40,8 +43,8 @@ class Stretch:
 def choose(path: Path, most: int, window: tuple[float, float] | None, around: float | None) -> Stretch | None:
     """All spans of a run, or of the longest stretch of time that has no more than ``most``; None if there are none.
 
-    A stretch is whole: nothing that happens in it is left out. It begins with the run, unless what happens
-    ``around`` a later moment would be missed.
+    A stretch holds all of its spans, unless more than twice ``most`` begin at one instant. It begins with the run,
+    unless what happens ``around`` a later moment would be missed.
     """
     extent = read_extent(path)
     if extent is None:
@@ -55,9 +58,12 @@ def choose(path: Path, most: int, window: tuple[float, float] | None, around: fl
         columns, whole = read_columns(path, begin, end, None), False
     if columns is None or not len(columns["start"]):
         return None
-    # Of so many that begin at one instant that no stretch is short enough, the first are kept.
+    found = len(columns["start"])
     columns = {name: column[: 2 * most] for name, column in columns.items()}
-    return Stretch(begin=begin, end=end, whole=whole, spans=len(columns["start"]), of=extent.spans, columns=columns)
+    kept = len(columns["start"])
+    return Stretch(
+        begin=begin, end=end, whole=whole, missing=found - kept, spans=kept, of=extent.spans, columns=columns
+    )
 
 
 def _cut(
@@ -93,6 +99,7 @@ def pack(run: Run, label: str, most: int, window: tuple[float, float] | None = N
         "end": stretch.end,
         "runEnd": max(run.figure("time") or 0.0, float(stretch.columns["end"].max())),
         "whole": stretch.whole,
+        "missing": stretch.missing,
         "count": stretch.spans,
         "of": stretch.of,
         "sites": [site(index, several=several) for index in sites],

@@ -19,8 +19,8 @@ _MARKED = (
 )
 _MET = "A seed that has met its target stops. "
 _ENDS = (
-    "Where some seeds have ended, the line goes on, thinner, as the mean of those still running; point at it to see"
-    " how many these are. Dots are where seeds end"
+    "After some seeds have stopped, the line breaks, and a thinner one shows the mean of the rest; hover over it to"
+    " see how many these are. Dots are where seeds end"
 )
 _DIAMOND = "; a diamond is their mean, the table’s figure"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,19 +40,21 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
         "of transfers",
         "of work",
     ]
-    rows = []
+    rows, unknown = [], False
     for label, run, sums in found:
         moved = sum(sums.get(kind, (0.0, 0.0))[1] for kind in _TRANSFERS)
         cells = [
             operations(sums.get("train", (0.0, 0.0))[0]),
             operations(sums.get("work", (0.0, 0.0))[0]),
-            *(_joules(value) for value in (sums.get("train", (0, 0))[1], moved, sums.get("work", (0, 0))[1])),
+            energy(sums.get("train", (0.0, 0.0))[1]),
+            _joules(moved, run, "link_watts"),
+            _joules(sums.get("work", (0.0, 0.0))[1], run, "server_watts"),
         ]
+        unknown |= MISSING in cells
         rows.append(words("td", f"{label}, seed {run.seed}") + "".join(words("td", cell) for cell in cells))
-    unknown = any(math.isnan(joules) for _, _, sums in found for _, joules in sums.values())
     note = (
         "Energy is left open where no watts were given (fleet.watts, fleet.link_watts, fleet.server_watts): it is"
-        " never taken as 0. What takes no time takes no energy either."
+        " never taken as 0."
     )
     return (
         words("h2", "Operations and energy", id="energy")
@@ -62,5 +63,7 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
     )
 
 
-def _joules(value: float) -> str:
-    return MISSING if math.isnan(value) else energy(value)
+def _joules(value: float, run: Run, watts: str) -> str:
+    """Format energy; without watts it is unknown, even where nothing took time."""
+    known = value != 0 or run.settings.get(f"fleet.{watts}", "null") != "null"
+    return energy(value) if known else MISSING

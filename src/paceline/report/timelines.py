@@ -46,7 +46,7 @@ def packed(found: Sequence[Kept], window: tuple[float, float] | None = None) -> 
     """The timelines of these runs for the page's script; those without spans in this time are left out."""
     most = MOST_SPANS // max(len(found), 1)
     timelines = [pack(one.run, one.label, most, window) for one in found]
-    return [one | {"told": _held(one)} for one in timelines if one is not None]
+    return [one | {"told": held(one)} for one in timelines if one is not None]
 
 
 def section(found: Sequence[Kept], timelines: Sequence[dict[str, Any]]) -> str:
@@ -66,10 +66,15 @@ def section(found: Sequence[Kept], timelines: Sequence[dict[str, Any]]) -> str:
     return title + frame + causes + used
 
 
-def _held(one: dict[str, Any]) -> str:
+def held(one: dict[str, Any]) -> str:
     """What of a run the timeline holds."""
     text = f"{one['label']}, seed {one['seed']}, {len(one['sites']):,} sites: virtual time"
     text += f" {number(one['begin'])} to {seconds(one['end'])}"
+    if one["missing"]:
+        return (
+            f"{text}, the first {one['count']:,} of the {one['count'] + one['missing']:,} spans in it: more begin at"
+            " one instant than a page carries. A site without a bar may have been busy. Tables are of the whole run."
+        )
     if one["whole"]:
         return f"{text}, all {one['count']:,} spans of the run."
     return (

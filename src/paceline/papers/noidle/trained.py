@@ -249,8 +249,8 @@ def _screening_rows(data: str, finals: Mapping[tuple[str, str], Mapping[int, flo
     for (attack, rule), accuracies in [*finals.items()][1:]:
         lost = gap(accuracies, clean)
         said, ok = {
-            "screen": ("within 2 points", bool(lost.value >= -ALIKE)),
-            "mean": ("more than 2 points", not accuracies or bool(lost.value < -ALIKE)),
+            "screen": ("within 2 points", above(lost, -ALIKE)),
+            "mean": ("more than 2 points", below(lost, -ALIKE) if accuracies else True),
         }.get(rule, (None, None))
         ours = str(lost) if accuracies else "diverged"
         rows.append(Row(f"{data}: {attack}, {rule} - clean", said, ours, "points", ok))

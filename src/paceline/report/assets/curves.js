@@ -207,15 +207,12 @@ class Curves {
     return [...this.band(line, color, most), ...parts, ...this.endings(line, color)];
   }
 
-  /** A line in pieces: with all seeds, and with those still running. */
+  /** A line in pieces with equally many seeds: one across would draw a jump that no seed made. */
   stretches(line, most) {
     const pieces = [];
     line.x.forEach((x, i) => {
-      const full = (line.seeds[i] ?? 1) === most, now = pieces[pieces.length - 1];
-      if (!now || now.full !== full) {
-        pieces.push({ points: [], full, last: false });
-        if (now) pieces[pieces.length - 1].points.push(now.points[now.points.length - 1]);
-      }
+      const seeds = line.seeds[i] ?? 1, now = pieces[pieces.length - 1];
+      if (!now || now.seeds !== seeds) pieces.push({ points: [], seeds, full: seeds === most, last: false });
       pieces[pieces.length - 1].points.push([x, line.y[i]]);
     });
     pieces[pieces.length - 1].last = true;
