@@ -83,10 +83,11 @@ def _frame(axes: Any, lines: Sequence[Curve], level: float | None) -> None:
 
 def _draw(axes: Any, line: Curve, look: Look) -> None:
     for piece in line.pieces():
-        all_run, x = line.seeds[piece.start] == line.most, line.x[piece]
-        if line.seeds[piece.start] > 1:
-            axes.fill_between(x, line.low[piece], line.high[piece], color=look.colour, alpha=0.15, linewidth=0)
-        style = {"color": look.colour, "linestyle": dashes(look), "linewidth": LINE if all_run else THIN}
+        seeds, x = line.seeds[piece.start], line.x[piece]
+        width, alpha = (LINE, 0.15) if seeds == line.most else (THIN, 0.06)
+        if seeds > 1:
+            axes.fill_between(x, line.low[piece], line.high[piece], color=look.colour, alpha=alpha, linewidth=0)
+        style = {"color": look.colour, "linestyle": dashes(look), "linewidth": width}
         axes.plot(x, line.y[piece], label=look.label, **style)
     axes.plot(line.x[-1:], line.y[-1:], "o", color=look.colour, markersize=2.5)
 
