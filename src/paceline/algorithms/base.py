@@ -69,6 +69,9 @@ class Progress:
     others: Mapping[str, Model | Sequence[Model]] = field(default_factory=dict)
     """Further models by name (one of another architecture): scored beside the first; of several (every server's own)
     the mean score."""
+    own: Callable[[], Sequence[Model]] | None = None
+    """What tells every client's own model, in the order of the clients, where ``model`` is a mean that none of them
+    has: these are scored in its place with personal=true."""
 
 
 AbsenceWord = Literal["skip", "wait"]

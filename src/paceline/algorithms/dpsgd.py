@@ -61,11 +61,13 @@ class DPSGD:
         start = world.initial_model()
         for client in world.clients:
             world.spawn(self.peer(world, overlay, client, start))
+        own = dict.fromkeys(world.clients, start)
         for round in range(self.rounds):
             models = await overlay.completed(round)
             if not models:
                 raise deserted(world, round, self.rounds)
-            yield Progress(mean([*models.values()]), {"clients": len(models)})
+            own |= models
+            yield Progress(mean([*models.values()]), {"clients": len(models)}, own=lambda: [*own.values()])
 
     async def peer(self, world: World, overlay: Overlay, client: int, model: Model) -> None:
         """One client, round by round, until the end or until it has gone for good."""

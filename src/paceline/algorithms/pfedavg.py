@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 from paceline.algorithms.base import (
@@ -112,7 +112,12 @@ class PFedAvg:
             models = await overlay.completed(round)
             if not models:
                 raise SiteError(f"no server is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
-            yield Progress(mean([*models.values()]), {"servers": len(models)}, {"servers": [*models.values()]})
+            yield Progress(
+                mean([*models.values()]),
+                {"servers": len(models)},
+                {"servers": [*models.values()]},
+                own=partial(homes.models, models),
+            )
 
     async def serve(self, world: World, overlay: Overlay, homes: Homes, server: int, model: Model) -> None:
         """One server, round by round, until the end or until it fails."""

@@ -121,8 +121,8 @@ class Settings:
     """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data;
     ``lenet+mlp:200`` gives clients different ones in turn (feddf)."""
     personal: bool = False
-    """Score on every client's own test samples (in its own proportions of labels) also where all share one model;
-    personal models always are."""
+    """Score on every client's own test samples (in its own proportions of labels) the model that the client has, also
+    where all share one: of dpsgd its own, of p-fedavg its server's, not the mean; personal models always are."""
     every: int | None = bounded(None, least=1)
     """Evaluate after this many rounds."""
     flush: int = bounded(1024, least=1)
