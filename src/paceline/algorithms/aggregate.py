@@ -95,6 +95,25 @@ class Aggregation:
         return 2.0 * size * count
 
 
+async def aggregated(world: World, model: Model, count: int, site: int | None = None) -> Model:
+    """Have a server (the first unless said) make this model as a sum of so many; takes its time (``fleet.server``).
+
+    Every plain average at a server goes through here, and all else that a server makes through ``world.work``.
+
+    >>> import paceline
+    >>> class Pair(paceline.Algorithm):
+    ...     rounds, local = 1, paceline.LocalSGD()
+    ...
+    ...     async def run(self, world):
+    ...         model = world.initial_model()
+    ...         ends = await world.gather(world.visit(client, model, self.local) for client in (0, 1))
+    ...         yield paceline.Progress(await aggregated(world, paceline.mean(ends), len(ends)))
+    >>> paceline.dry(Pair(), {"times": "constant:3", "jitter": 0, "server": "constant:2"}, clients=2).seconds
+    5.0
+    """
+    return await world.work(world.server if site is None else site, Aggregation().flops(world, model, count), model)
+
+
 def distilled(world: World, student: Model, teachers: Sequence[Model], rule: Distillation) -> Model:
     """A student of any architecture after distillation from teachers of any architectures; deferred (FedDF)."""
     require(len(teachers) > 0, "there are no teachers to learn from; leave the model as it is")

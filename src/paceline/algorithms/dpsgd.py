@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from paceline.algorithms.base import Dropped, Model, Progress, Traits, World, comes, deserted, mean, require
 from paceline.algorithms.overlay import Overlay
@@ -66,8 +67,8 @@ class DPSGD:
             models = await overlay.completed(round)
             if not models:
                 raise deserted(world, round, self.rounds)
-            own |= models
-            yield Progress(mean([*models.values()]), {"clients": len(models)}, own=lambda: [*own.values()])
+            own.update(models)
+            yield Progress(mean([*models.values()]), {"clients": len(models)}, own=partial(list, own.values()))
 
     async def peer(self, world: World, overlay: Overlay, client: int, model: Model) -> None:
         """One client, round by round, until the end or until it has gone for good."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from paceline.algorithms.aggregate import Aggregation
+from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import (
     Model,
     Progress,
@@ -121,19 +121,13 @@ class FedDST:
             share = self.moved(round)
             came = await came_back(world, {client: self.visit(world, swarm, client, peer, share) for client in drawn})
             updates = [*came.values()]
-            flops = self.server_flops(world, peer, len(updates), moved=share > 0)
             if updates:
                 ties = int(world.stream("feddst", "ties", round).integers(2**63)) if share else None
                 peer = aggregate(peer, updates, swarm.slots, ties)
-            peer = replace(peer, weights=await world.work(world.server, flops, peer.weights))
+            # Dense sums, as FedAvg's, also of the masks where they may differ; choosing the largest is not counted.
+            sums = len(updates) * (2 if share else 1)
+            peer = replace(peer, weights=await aggregated(world, peer.weights, sums))
             yield Progress(peer.weights, {"uploads": len(updates), "sparsity": swarm.sparsity(peer.counts)})
-
-    def server_flops(self, world: World, peer: Peer, uploads: int, *, moved: bool) -> float:
-        """Dense sums of what arrives, as FedAvg's: of the weights, and of the masks where they may differ.
-
-        Choosing the largest is not counted.
-        """
-        return Aggregation().flops(world, peer.weights, uploads * (2 if moved else 1))
 
     async def visit(self, world: World, swarm: Swarm, client: int, peer: Peer, share: float) -> Update:
         """Download, train, upload; masks travel where they are news."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Literal
 
+from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import (
     Dropped,
     Model,
@@ -126,8 +127,8 @@ class PFedAvg:
             await somebody(world, round, self.rounds)
             if server not in overlay.living:
                 return
-            average = await self.train(world, overlay, homes, server, round, model)
             try:
+                average = await self.train(world, overlay, homes, server, round, model)
                 model = await overlay.mix(server, round, average)
             except Dropped:
                 return
@@ -145,7 +146,7 @@ class PFedAvg:
         )
         if not came:  # also where this server has failed: its clients have worked for nothing
             return model
-        return mean([*came.values()], [drawn[client] for client in came])
+        return await aggregated(world, mean([*came.values()], [drawn[client] for client in came]), len(came), site)
 
     def draw(self, world: World, homes: Homes, server: int, round: int) -> Counter[int]:
         """The round's clients, each as often as it was drawn."""

@@ -140,8 +140,8 @@ METHODS_NOTE = (
     "All have 36 clients a round, but DPSGD all clients; HierFAVG has two edge aggregations of 10 steps (PF-E8). "
 )
 OWN_NOTE = (
-    "Accuracies are means over clients (personal=true): each scores what it has on test samples in its own proportions"
-    " of labels, its own model with DPSGD, its server's with P-FedAvg (torus), the global one with the others. "
+    "Accuracies are means over clients (personal=true): each scores what it has on test samples in its own"
+    " proportions of labels: its own model with DPSGD, its server's with P-FedAvg (torus), the global one otherwise. "
 )
 AVERAGE_NOTE = (
     "DPSGD and P-FedAvg (torus) are evaluated by the average of all models, which flatters DPSGD: none of its clients"
