@@ -98,17 +98,14 @@ class Aggregation:
 async def aggregated(world: World, model: Model, count: int, site: int | None = None) -> Model:
     """Have a server (the first unless said) make this model as a sum of so many; takes its time (``fleet.server``).
 
-    Every plain average at a server goes through here, and all else that a server makes through ``world.work``.
-
     >>> import paceline
-    >>> class Pair(paceline.Algorithm):
+    >>> class Once(paceline.Algorithm):
     ...     rounds, local = 1, paceline.LocalSGD()
     ...
     ...     async def run(self, world):
-    ...         model = world.initial_model()
-    ...         ends = await world.gather(world.visit(client, model, self.local) for client in (0, 1))
-    ...         yield paceline.Progress(await aggregated(world, paceline.mean(ends), len(ends)))
-    >>> paceline.dry(Pair(), {"times": "constant:3", "jitter": 0, "server": "constant:2"}, clients=2).seconds
+    ...         trained = await world.visit(0, world.initial_model(), self.local)
+    ...         yield paceline.Progress(await aggregated(world, paceline.mean([trained]), 1))
+    >>> paceline.dry(Once(), {"times": "constant:3", "jitter": 0, "server": "constant:2"}, clients=1).seconds
     5.0
     """
     return await world.work(world.server if site is None else site, Aggregation().flops(world, model, count), model)

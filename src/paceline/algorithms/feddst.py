@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import (
+    BY_OBJECTIVE,
     Model,
     Progress,
     Traits,
@@ -48,7 +49,7 @@ class Update(NamedTuple):
 
     weights: Model
     mask: Model
-    samples: int
+    weight: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,8 @@ class FedDST:
     """Epochs before a readjustment; the rest of ``local.epochs`` then trains what has grown. All unless given, as in
     the authors' code: grown weights are 0 when the server looks, and take the places that all have dropped; those
     that most clients have grown come first."""
+    objective: Literal["samples", "clients"] = "samples"
+    """Weights of clients in every average: by their samples, or all clients alike."""
     accounting: Accounting = "full"
     """Bytes of a model: with its mask where that is not known, or weights only, as in DA-DPFL's tables."""
     local: LocalSGD = field(default_factory=rival_recipe)
@@ -96,6 +99,8 @@ class FedDST:
             absence="skip",
             paced_by_rounds=self.last is None,
             private="clients send masks, which they choose by their gradients",
+            weights="samples" if self.objective == "samples" else "equal",
+            weighing=BY_OBJECTIVE,
         )
 
     def moved(self, round: int) -> float:
@@ -139,7 +144,8 @@ class FedDST:
         weights, mask = await self.train(world, swarm, client, here, share)
         up = swarm.parcel(weights, mask, peer.counts, None if share else peer.mask)
         *masks, arrived = await world.send_all(up, client, world.server)
-        return Update(arrived, masks[0] if masks else peer.mask, world.samples(client))
+        counted = world.samples(client) if self.objective == "samples" else 1
+        return Update(arrived, masks[0] if masks else peer.mask, counted)
 
     async def train(self, world: World, swarm: Swarm, client: int, peer: Peer, share: float) -> tuple[Model, Model]:
         """Local training, its mask moved on the way where it is time for that; the weights and their mask."""
@@ -169,7 +175,7 @@ def aggregate(peer: Peer, updates: Sequence[Update], slots: Sequence[Slot], ties
 
     ``ties`` is where draws between equal weights are made; none where no mask has moved.
     """
-    samples = tuple(float(update.samples) for update in updates)
+    samples = tuple(float(update.weight) for update in updates)
     weights, masks = [update.weights for update in updates], [update.mask for update in updates]
     centre = apply(_mean, *weights, *masks, samples=samples)
     if ties is None:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import (
+    BY_OBJECTIVE,
     Event,
     Model,
     Progress,
@@ -78,6 +79,8 @@ class HierFAVG:
             links={(k + 1, self.servers + 1) for k in range(self.servers)},
             outlives_servers=True,
             private=Sums(),
+            weights="samples" if self.objective == "samples" else "equal",
+            weighing=BY_OBJECTIVE,
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:

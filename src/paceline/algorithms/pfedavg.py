@@ -15,6 +15,7 @@ from typing import Literal
 
 from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import (
+    BY_OBJECTIVE,
     Dropped,
     Model,
     Progress,
@@ -98,6 +99,8 @@ class PFedAvg:
             links=None if drawn else {(i + 1, j + 1) for i, j in graph.edges},
             outlives_servers=True,
             private=Sums(),
+            weights="samples" if self.objective == "samples" else "equal",
+            weighing=BY_OBJECTIVE,
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
@@ -113,12 +116,8 @@ class PFedAvg:
             models = await overlay.completed(round)
             if not models:
                 raise SiteError(f"no server is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
-            yield Progress(
-                mean([*models.values()]),
-                {"servers": len(models)},
-                {"servers": [*models.values()]},
-                own=partial(homes.models, models),
-            )
+            every, own = [*models.values()], partial(homes.models, models)
+            yield Progress(mean(every), {"servers": len(models)}, {"servers": every}, own)
 
     async def serve(self, world: World, overlay: Overlay, homes: Homes, server: int, model: Model) -> None:
         """One server, round by round, until the end or until it fails."""

@@ -324,6 +324,7 @@ class Run:
             "error": None if self.failure is None else str(self.failure),
             "ended": self.ended,
             "absence": self.settings.absence,
+            "weights": self.traits.weights,
             "hostile": sorted(self.learner.adversary.clients),
             "model": "+".join(space.name for space in self.problem.spaces),
             "parameters": self.problem.space.size,

@@ -129,6 +129,8 @@ class Settings:
     """Client visits after which deferred learning is computed even if nobody asks; bounds memory."""
     absence: str = written(OWN, ABSENCES)
     """What becomes of devices that are away, or leave in the middle; ``own`` is each algorithm's own rule."""
+    weighing: Literal["own", "equal", "samples"] = "own"
+    """How clients weigh: in each method's own way, all alike, or by their samples in methods that can."""
     privacy: Privacy = field(default_factory=Privacy)
     fleet: FleetSettings = field(default_factory=FleetSettings)
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)

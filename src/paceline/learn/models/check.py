@@ -17,8 +17,6 @@ from paceline.learn.models.shapes import Shape
 from paceline.learn.randomness import borrowed_generator
 
 _LEAST_PER_GROUP = 8
-_NAMED = 12
-"""Most parameters that a message lists."""
 
 
 def check_trainable(model: nn.Module, shape: Shape | None = None) -> None:
@@ -66,10 +64,9 @@ def _offences(model: nn.Module) -> Iterator[str]:
     if len(frozen) == len([*model.parameters()]):
         yield "it has no parameter that asks for a gradient; there is nothing to train"
     elif frozen:
-        more = f" and {len(frozen) - _NAMED} more" if len(frozen) > _NAMED else ""
         yield (
-            f"parameters {', '.join(frozen[:_NAMED])}{more}: requires_grad is False, but every parameter is trained "
-            "and sent here; call requires_grad_(True) on them, or leave that part out of the network"
+            f"parameters {', '.join(frozen)}: requires_grad is False, but every parameter is trained and sent here; "
+            "call requires_grad_(True) on them, or leave that part out of the network"
         )
 
 
