@@ -28,7 +28,7 @@ GROUPS = {
     "Advice without training": tuple(name for name in paceline.__all__ if name.startswith("plan_")),
     "Writing an algorithm": (
         "Algorithm", "World", "Progress", "Traits", "Sums", "LocalSGD", "Model", "mean", "combine", "visit",
-        "draw_clients", "start_pool", "Dropped",
+        "draw_clients", "aggregated", "start_pool", "Dropped",
     ),
     "Algorithms that are classes": ("PSFL", "FedAsync", "FedBuff"),
 }  # fmt: skip

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from paceline.algorithms.aggregate import aggregated
     from paceline.algorithms.base import Algorithm, Progress, Sums, Traits, draw_clients, visit
     from paceline.algorithms.fedasync import FedAsync
     from paceline.algorithms.fedbuff import FedBuff
@@ -45,6 +46,7 @@ __all__ = [
     "Dropped",
     "visit",
     "draw_clients",
+    "aggregated",
     "start_pool",
     "PSFL",
     "FedAsync",
@@ -87,6 +89,7 @@ _HOMES = {
     "Dropped": "errors",
     "visit": "algorithms.base",
     "draw_clients": "algorithms.base",
+    "aggregated": "algorithms.aggregate",
     "start_pool": "algorithms.pool",
     "PSFL": "algorithms.psfl",
     "FedAsync": "algorithms.fedasync",

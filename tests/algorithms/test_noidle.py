@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -344,27 +345,32 @@ def test_the_remark_on_theorem_7_stands_in_the_log_of_a_run_that_its_time_ends()
     assert [text for text in texts if "NI-E11" in text] == texts[-1:]
 
 
-def test_mifa_adds_the_mean_of_all_memories():
-    """Device 0 leaves after the first round: its first update counts again and again."""
+class FirstLeaves(FirstVanish):
+    """Device 0 leaves for good in its second visit."""
 
-    class Leaves:
-        def next_online(self, device, now):
-            return now
+    def leaves(self, device, visit, start, seconds):
+        return Leave(start + seconds / 2, math.inf) if device == 0 and visit >= 1 else None
 
-        def online_until(self, device, now):
-            return math.inf
 
-        def leaves(self, device, visit, start, seconds):
-            return Leave(start + seconds / 2, float("inf")) if device == 0 and visit >= 1 else None
-
-    world = quadratic_world(CENTRES, availability=Leaves())
-    got = values(world, MIFA(rounds=3, local=LOCAL))
+@pytest.mark.parametrize(
+    ("schedule", "rescale", "factors"),
+    [
+        ("constant", True, (1, 1, 1)),
+        ("inverse:1", True, (1, 1 / 2, 1 / 3)),  # Gu et al.: what was memorised counts with the present rate
+        ("inverse:1", False, (1, 1, 1)),
+    ],
+)
+def test_mifa_adds_the_mean_of_all_memories(schedule, rescale, factors):
+    """The first update of a device that has left counts again and again."""
+    world = quadratic_world(CENTRES, availability=FirstLeaves())
+    local = replace(LOCAL, schedule=schedule)
+    got = values(world, MIFA(rounds=3, local=local, rescale=rescale))
     x = world.initial_model().value.numpy()
-    memory = -0.3 * (x - CENTRES)
-    expected = []
-    for _ in range(3):
-        memory[1:] = -0.3 * (x - CENTRES[1:])
-        x = x + memory.mean(axis=0)
+    first, expected = LOCAL.lr * (CENTRES[0] - x), []
+    for round, factor in enumerate(factors):
+        updates = local.lr_at(round) * (CENTRES - x)
+        updates[0] = factor * first
+        x = x + updates.mean(axis=0)
         expected.append(x)
     assert np.stack(got) == pytest.approx(np.stack(expected), abs=1e-12)
 

@@ -222,7 +222,8 @@ def verdict(name: str, words: Sequence[str]) -> list[str]:
 def faults(run: Ended) -> list[str]:
     """What is wrong with a run, one line for each kind: ``kind: the first place (and how many more)``."""
     found: dict[str, list[str]] = defaultdict(list)
-    for check in (ending, rounds, no_client_lost, possible_spans, no_overlaps, no_waits_while_away, same_bytes):
+    waits = no_waits_while_away, no_waits_for_itself
+    for check in (ending, rounds, no_client_lost, possible_spans, no_overlaps, *waits, same_bytes):
         for kind, place in check(run):
             found[kind].append(place)
     more = {kind: f" (and {len(places) - 1} more)" if len(places) > 1 else "" for kind, places in found.items()}
@@ -344,6 +345,14 @@ def no_waits_while_away(run: Ended) -> Iterator[Fault]:
                 whom = "itself" if peer == site else who(peer)
                 yield "waits while away", f"{who(site)}, from {start:g} to {end:g} s, for {whom}"
                 break
+
+
+def no_waits_for_itself(run: Ended) -> Iterator[Fault]:
+    """Who waits, waits for somebody else."""
+    columns = (run.spans[key].tolist() for key in ("site", "kind", "start", "end", "peer"))
+    for site, kind, start, end, peer in zip(*columns, strict=True):
+        if kind == "wait" and peer == site:
+            yield "waits for itself", f"{who(site)}, from {start:g} to {end:g} s"
 
 
 def same_bytes(run: Ended) -> Iterator[Fault]:

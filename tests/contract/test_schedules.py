@@ -196,6 +196,21 @@ def test_what_may_overlap_is_no_fault(spans):
     assert kinds(ended(*spans)) == []
 
 
+def test_a_wait_for_itself_is_found():
+    assert kinds(ended((0, "wait", 0, 5.0, 5.0, 0, 0.0, 0))) == ["waits for itself"]
+
+
+def test_the_last_client_waits_for_servers_and_not_for_itself():
+    """The client that ends the round last then waits while its edge server sends to the cloud."""
+    own = "clients=2 rounds=1 partition=iid hierfavg.servers=1 hierfavg.participants=2"
+    fleet = "fleet.links=rate:0.01,0.02 fleet.backbone=node:3 fleet.server=constant:0.7"
+    run = perform_case("hierfavg", [*own.split(), *fleet.split()])
+    assert kinds(run) == []
+    waits = [row for row in zip(*(run.spans[key].tolist() for key in COLUMNS), strict=True) if row[1] == "wait"]
+    met = max(row[4] for row in waits)
+    assert {(row[0], row[-1]) for row in waits if row[4] == met} == {(0, 1), (1, -1)}
+
+
 def test_servers_wait_or_work():
     assert "wait overlaps work" in kinds(
         ended((-1, "wait", 0, 0.0, 2.0, 0, 0.0, 0), (-1, "work", 0, 1.0, 2.0, 0, 0.0, 0))

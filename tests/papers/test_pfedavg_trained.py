@@ -73,6 +73,8 @@ def test_all_runs_of_a_figure_train_together_and_only_once(shrunk, tmp_path):
         path.parent.name.partition("-lr")[0]: json.loads(path.read_text())["visits"]
         for path in tmp_path.glob("trials/*/*/summary.json")
     }
+    words = [json.loads(path.read_text()) for path in tmp_path.glob("trials/*/*/settings.json")]
+    assert {one["personal"] for one in words} == {True}  # nobody has DPSGD's average
     # 36 clients in 3 rounds; HierFAVG's visits are half as long; DPSGD has all 54 clients
     assert visits == {"fedavg": 108, "p-fedavg": 108, "hierfavg": 216, "dpsgd": 162}
 

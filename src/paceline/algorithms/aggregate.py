@@ -95,6 +95,22 @@ class Aggregation:
         return 2.0 * size * count
 
 
+async def aggregated(world: World, model: Model, count: int, site: int | None = None) -> Model:
+    """Have a server (the first unless said) make this model as a sum of so many; takes its time (``fleet.server``).
+
+    >>> import paceline
+    >>> class Once(paceline.Algorithm):
+    ...     rounds, local = 1, paceline.LocalSGD()
+    ...
+    ...     async def run(self, world):
+    ...         trained = await world.visit(0, world.initial_model(), self.local)
+    ...         yield paceline.Progress(await aggregated(world, paceline.mean([trained]), 1))
+    >>> paceline.dry(Once(), {"times": "constant:3", "jitter": 0, "server": "constant:2"}, clients=1).seconds
+    5.0
+    """
+    return await world.work(world.server if site is None else site, Aggregation().flops(world, model, count), model)
+
+
 def distilled(world: World, student: Model, teachers: Sequence[Model], rule: Distillation) -> Model:
     """A student of any architecture after distillation from teachers of any architectures; deferred (FedDF)."""
     require(len(teachers) > 0, "there are no teachers to learn from; leave the model as it is")

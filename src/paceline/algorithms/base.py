@@ -69,9 +69,15 @@ class Progress:
     others: Mapping[str, Model | Sequence[Model]] = field(default_factory=dict)
     """Further models by name (one of another architecture): scored beside the first; of several (every server's own)
     the mean score."""
+    own: Callable[[], Sequence[Model]] | None = None
+    """What tells every client's own model, in the order of the clients, where ``model`` is a mean that none of them
+    has: these are scored in its place with personal=true."""
 
 
 AbsenceWord = Literal["skip", "wait"]
+Weights = Literal["equal", "samples"]
+BY_OBJECTIVE = {"equal": {"objective": "clients"}, "samples": {"objective": "samples"}}
+"""``Traits.weighing`` of algorithms with a setting ``objective``."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,10 @@ class Traits:
     """Whether its server needs samples of its own."""
     private: Sums | str = ""
     """For differential privacy: what others can know of uploads, or why it cannot be had."""
+    weights: Weights = "equal"
+    """How clients weigh in what it minimises: all alike, or by their samples."""
+    weighing: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Its own settings that make them weigh so, where it has any."""
     assumption: Assumption | None = None
     """Where the schedule depends on something learned: what a dry run, which learns nothing, takes for granted."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
-from paceline.algorithms.aggregate import Aggregation
+from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import (
     Model,
     Progress,
@@ -62,8 +62,7 @@ class Ditto:
             await somebody(world, round, self.rounds)
             drawn = draw_clients(world, self.participants, "ditto", "draw", round)
             uploads = await came_back(world, {client: self.visit(world, client, model, personal) for client in drawn})
-            flops = Aggregation().flops(world, model, len(uploads))
-            model = await world.work(world.server, flops, mean([*uploads.values()]) if uploads else model)
+            model = await aggregated(world, mean([*uploads.values()]) if uploads else model, len(uploads))
             yield Progress(list(personal), {"uploads": len(uploads)}, {"global": model})
 
     async def visit(self, world: World, client: int, model: Model, personal: list[Model]) -> Model:

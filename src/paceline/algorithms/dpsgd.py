@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from paceline.algorithms.base import Dropped, Model, Progress, Traits, World, comes, deserted, mean, require
 from paceline.algorithms.overlay import Overlay
@@ -61,11 +62,13 @@ class DPSGD:
         start = world.initial_model()
         for client in world.clients:
             world.spawn(self.peer(world, overlay, client, start))
+        own = dict.fromkeys(world.clients, start)
         for round in range(self.rounds):
             models = await overlay.completed(round)
             if not models:
                 raise deserted(world, round, self.rounds)
-            yield Progress(mean([*models.values()]), {"clients": len(models)})
+            own.update(models)
+            yield Progress(mean([*models.values()]), {"clients": len(models)}, own=partial(list, own.values()))
 
     async def peer(self, world: World, overlay: Overlay, client: int, model: Model) -> None:
         """One client, round by round, until the end or until it has gone for good."""

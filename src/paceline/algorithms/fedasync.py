@@ -53,7 +53,7 @@ class FedAsync:
             staleness = server.version - update.version
             world.log.count("staleness", staleness)
             alpha = self.mixing * self.weight(staleness + self.fresh)
-            server.replace((1.0 - alpha) * server.model + alpha * update.trained)
+            await server.aggregate(world, (1.0 - alpha) * server.model + alpha * update.trained, 1)
             yield Progress(server.model, {"staleness": staleness})
 
     def weight(self, staleness: int) -> float:

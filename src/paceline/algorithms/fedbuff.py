@@ -45,7 +45,7 @@ class FedBuff:
                 (update.trained - update.start) * (self.server_lr * weight(late) / self.buffer)
                 for update, late in zip(updates, staleness, strict=True)
             ]
-            server.replace(total([server.model, *moves]))
+            await server.aggregate(world, total([server.model, *moves]), self.buffer)
             yield Progress(server.model, {"staleness": sum(staleness) / self.buffer})
 
 

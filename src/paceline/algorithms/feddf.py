@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from paceline.algorithms.aggregate import distillation_flops, distilled
+from paceline.algorithms.aggregate import aggregated, distillation_flops, distilled
 from paceline.algorithms.base import (
     Model,
     Progress,
@@ -81,7 +81,7 @@ class FedDF:
         own = [model for other, model in uploads if other == kind]
         start = mean(own) if own else old
         if not self.teach:
-            return start
+            return await aggregated(world, start, len(own)) if own else old
         teachers = [model for _, model in uploads]
         spaces = [teacher.space for teacher in teachers]
         flops = distillation_flops(world, old.space, spaces, self.distillation)

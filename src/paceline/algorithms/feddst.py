@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from paceline.algorithms.aggregate import Aggregation
+from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import (
+    BY_OBJECTIVE,
     Model,
     Progress,
     Traits,
@@ -48,7 +49,7 @@ class Update(NamedTuple):
 
     weights: Model
     mask: Model
-    samples: int
+    weight: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,8 @@ class FedDST:
     """Epochs before a readjustment; the rest of ``local.epochs`` then trains what has grown. All unless given, as in
     the authors' code: grown weights are 0 when the server looks, and take the places that all have dropped; those
     that most clients have grown come first."""
+    objective: Literal["samples", "clients"] = "samples"
+    """Weights of clients in every average: by their samples, or all clients alike."""
     accounting: Accounting = "full"
     """Bytes of a model: with its mask where that is not known, or weights only, as in DA-DPFL's tables."""
     local: LocalSGD = field(default_factory=rival_recipe)
@@ -96,6 +99,8 @@ class FedDST:
             absence="skip",
             paced_by_rounds=self.last is None,
             private="clients send masks, which they choose by their gradients",
+            weights="samples" if self.objective == "samples" else "equal",
+            weighing=BY_OBJECTIVE,
         )
 
     def moved(self, round: int) -> float:
@@ -121,19 +126,13 @@ class FedDST:
             share = self.moved(round)
             came = await came_back(world, {client: self.visit(world, swarm, client, peer, share) for client in drawn})
             updates = [*came.values()]
-            flops = self.server_flops(world, peer, len(updates), moved=share > 0)
             if updates:
                 ties = int(world.stream("feddst", "ties", round).integers(2**63)) if share else None
                 peer = aggregate(peer, updates, swarm.slots, ties)
-            peer = replace(peer, weights=await world.work(world.server, flops, peer.weights))
+            # Dense sums, as FedAvg's, also of the masks where they may differ; choosing the largest is not counted.
+            sums = len(updates) * (2 if share else 1)
+            peer = replace(peer, weights=await aggregated(world, peer.weights, sums))
             yield Progress(peer.weights, {"uploads": len(updates), "sparsity": swarm.sparsity(peer.counts)})
-
-    def server_flops(self, world: World, peer: Peer, uploads: int, *, moved: bool) -> float:
-        """Dense sums of what arrives, as FedAvg's: of the weights, and of the masks where they may differ.
-
-        Choosing the largest is not counted.
-        """
-        return Aggregation().flops(world, peer.weights, uploads * (2 if moved else 1))
 
     async def visit(self, world: World, swarm: Swarm, client: int, peer: Peer, share: float) -> Update:
         """Download, train, upload; masks travel where they are news."""
@@ -145,7 +144,8 @@ class FedDST:
         weights, mask = await self.train(world, swarm, client, here, share)
         up = swarm.parcel(weights, mask, peer.counts, None if share else peer.mask)
         *masks, arrived = await world.send_all(up, client, world.server)
-        return Update(arrived, masks[0] if masks else peer.mask, world.samples(client))
+        counted = world.samples(client) if self.objective == "samples" else 1
+        return Update(arrived, masks[0] if masks else peer.mask, counted)
 
     async def train(self, world: World, swarm: Swarm, client: int, peer: Peer, share: float) -> tuple[Model, Model]:
         """Local training, its mask moved on the way where it is time for that; the weights and their mask."""
@@ -175,7 +175,7 @@ def aggregate(peer: Peer, updates: Sequence[Update], slots: Sequence[Slot], ties
 
     ``ties`` is where draws between equal weights are made; none where no mask has moved.
     """
-    samples = tuple(float(update.samples) for update in updates)
+    samples = tuple(float(update.weight) for update in updates)
     weights, masks = [update.weights for update in updates], [update.mask for update in updates]
     centre = apply(_mean, *weights, *masks, samples=samples)
     if ties is None:

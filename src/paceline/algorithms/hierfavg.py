@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import (
+    BY_OBJECTIVE,
     Event,
     Model,
     Progress,
@@ -77,6 +79,8 @@ class HierFAVG:
             links={(k + 1, self.servers + 1) for k in range(self.servers)},
             outlives_servers=True,
             private=Sums(),
+            weights="samples" if self.objective == "samples" else "equal",
+            weighing=BY_OBJECTIVE,
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
@@ -97,7 +101,8 @@ class HierFAVG:
             if not living:
                 raise SiteError(f"no server is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
             weights, answers = [weight for weight, _ in came.values()], [answer for _, answer in came.values()]
-            model = mean(answers, weights) if any(weights) else model
+            if any(weights):
+                model = await aggregated(world, mean(answers, weights), len(answers), self.cloud)
             yield Progress(model, {"servers": len(came)})
 
     async def watch(self, world: World, homes: Homes, living: set[int], server: int, *sites: int) -> None:
@@ -132,7 +137,8 @@ class HierFAVG:
             )
             if came:
                 weights = [self.weight(world, client) for client in came]
-                weight, model = sum(weights), mean([*came.values()], weights)
+                weight, average = sum(weights), mean([*came.values()], weights)
+                model = await aggregated(world, average, len(came), site)
         return weight, await world.send(model, site, self.cloud)
 
     def draw(self, world: World, homes: Homes, server: int, round: int, turn: int) -> list[int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Literal
 
+from paceline.learn.graph import Model
 from paceline.topology import Graph
 
 Layout = Literal["spread", "blocks"]
@@ -27,6 +28,11 @@ class Homes:
     def of(self, server: int) -> list[int]:
         """The clients of a server."""
         return self._lists[server]
+
+    def models(self, of: Mapping[int, Model]) -> list[Model]:
+        """Every client's model, which is its server's; of a server that is not among these, any."""
+        found = {client: of.get(server) for server, mine in enumerate(self._lists) for client in mine}
+        return [found[client] or next(iter(of.values())) for client in sorted(found)]
 
     def reattach(self, server: int, living: Container[int]) -> dict[int, int]:
         """Let a server's clients go to the nearest living one each; how many went where.

@@ -27,6 +27,9 @@ class Mailbox(Generic[T]):
         self._enough: asyncio.Future[None] | None = None
         """What the owner awaits while there are fewer than are wanted."""
 
+    def __len__(self) -> int:
+        return len(self._items)
+
     def put(self, item: T) -> None:
         """Put something in that has arrived, and wake who waits if there is enough now."""
         self._items.append(item)

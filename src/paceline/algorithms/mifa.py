@@ -32,6 +32,9 @@ class MIFA:
     rounds: int = bounded(100, least=1)
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
+    rescale: bool = True
+    """Let a remembered update count with the present learning rate in the place of the one that made it, as Gu et al.
+    do, whose memory holds updates divided by their rates; false: as it was made."""
 
     def check(self, clients: int) -> None:
         """Numbers must lie within their bounds."""
@@ -62,11 +65,17 @@ class MIFA:
                 world.log.count("staleness", r - born)
             flops = self.aggregation.flops(world, model, len(memory))
             if memory:
-                updates = [update for update, _ in memory.values()]
+                updates = [self.remembered(update, born, r) for update, born in memory.values()]
                 centre = self.aggregation.centre(world, model, updates, count_rejected(world, [*memory]))
                 model = model + centre
             model = await world.work(world.server, flops, model)
             yield Progress(model, {"uploads": len(arrived)})
+
+    def remembered(self, update: Model, born: int, round: int) -> Model:
+        """An update as it counts in a later round than the one it was made in."""
+        made = self.local.lr_at(born)
+        factor = self.local.lr_at(round) / made if self.rescale and made else 1.0
+        return update if factor == 1.0 else factor * update
 
     async def visit(self, world: World, device: int, model: Model, first: bool) -> Model:
         """An update of a device; in the first round it is waited for until it is back."""

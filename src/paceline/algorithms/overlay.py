@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import Dropped, Event, Model, World, combine
 from paceline.topology import Graph, Mixing, consensus_rate, weigh_parts
 
@@ -58,6 +59,8 @@ class Overlay:
         self._own: dict[tuple[int, int], Model] = {}
         """What each node had before it mixed, by node and round, while somebody may lack it."""
         self._mixed: dict[int, dict[int, Model]] = {}
+        self._at_work: set[int] = set()
+        """Servers that are making the average of the round before the one that they are in."""
         self._change: asyncio.Future[None] | None = None
         self._watch(graph)
 
@@ -80,9 +83,19 @@ class Overlay:
             self._require(node)
         mixed = self._average(node, round, own)
         self.rounds[node] = round + 1
+        if self.sites[node] < 0:
+            mixed = await self._worked(node, mixed, len(self.rows[round][node]))
         self._mixed.setdefault(round, {})[node] = mixed
         self._changed()
         return mixed
+
+    async def _worked(self, node: int, mixed: Model, count: int) -> Model:
+        """A server's average takes its time; what it is made of is fixed before, whatever fails meanwhile."""
+        self._at_work.add(node)
+        try:
+            return await aggregated(self.world, mixed, count, self.sites[node])
+        finally:
+            self._at_work.discard(node)
 
     async def completed(self, round: int) -> Mapping[int, Model]:
         """All that living nodes have mixed in this round, once the last of them has; empty if none is left."""
@@ -95,7 +108,7 @@ class Overlay:
 
     def _incomplete(self, round: int) -> bool:
         """Whether somebody who is there has not mixed this round, or nobody has done it at all."""
-        behind = any(self.rounds[node] <= round for node in self.living - self.away)
+        behind = any(self.rounds[node] - (node in self._at_work) <= round for node in self.living - self.away)
         return behind or not self._mixed.get(round, {}).keys() & self.living
 
     def _missing(self, node: int, round: int) -> int | None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
+from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import (
+    BY_OBJECTIVE,
     Dropped,
     Model,
     Progress,
@@ -97,6 +99,8 @@ class PFedAvg:
             links=None if drawn else {(i + 1, j + 1) for i, j in graph.edges},
             outlives_servers=True,
             private=Sums(),
+            weights="samples" if self.objective == "samples" else "equal",
+            weighing=BY_OBJECTIVE,
         )
 
     async def run(self, world: World) -> AsyncIterator[Progress]:
@@ -112,7 +116,8 @@ class PFedAvg:
             models = await overlay.completed(round)
             if not models:
                 raise SiteError(f"no server is left at t={world.now():g} s; {round} of {self.rounds} rounds are done")
-            yield Progress(mean([*models.values()]), {"servers": len(models)}, {"servers": [*models.values()]})
+            every, own = [*models.values()], partial(homes.models, models)
+            yield Progress(mean(every), {"servers": len(models)}, {"servers": every}, own)
 
     async def serve(self, world: World, overlay: Overlay, homes: Homes, server: int, model: Model) -> None:
         """One server, round by round, until the end or until it fails."""
@@ -121,8 +126,8 @@ class PFedAvg:
             await somebody(world, round, self.rounds)
             if server not in overlay.living:
                 return
-            average = await self.train(world, overlay, homes, server, round, model)
             try:
+                average = await self.train(world, overlay, homes, server, round, model)
                 model = await overlay.mix(server, round, average)
             except Dropped:
                 return
@@ -140,7 +145,7 @@ class PFedAvg:
         )
         if not came:  # also where this server has failed: its clients have worked for nothing
             return model
-        return mean([*came.values()], [drawn[client] for client in came])
+        return await aggregated(world, mean([*came.values()], [drawn[client] for client in came]), len(came), site)
 
     def draw(self, world: World, homes: Homes, server: int, round: int) -> Counter[int]:
         """The round's clients, each as often as it was drawn."""

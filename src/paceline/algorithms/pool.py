@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import Dropped, Model, World, comes, deserted, require, visit
 from paceline.algorithms.mailbox import Mailbox
 from paceline.learn.recipe import LocalSGD
@@ -28,12 +29,28 @@ class PoolServer:
 
     model: Model
     inbox: Mailbox[Update]
+    places: int
+    """Clients that can be at work at any time."""
     version: int = 0
+    _ready: asyncio.Event | None = None
+    """Set when the aggregation that is under way is done; None while there is none."""
 
     def replace(self, model: Model) -> None:
         """Take this model as the server's next version."""
         self.model = model
         self.version += 1
+
+    async def aggregate(self, world: World, model: Model, count: int) -> None:
+        """Make the next version out of so many updates, which takes the server's time; clients go on meanwhile."""
+        self._ready = ready = asyncio.Event()
+        self.replace(await aggregated(world, model, count))
+        self._ready = None
+        ready.set()
+
+    async def keeps_up(self) -> None:
+        """Wait while as many updates stand in line at a server at work as clients can be at work."""
+        while self._ready is not None and len(self.inbox) >= self.places:
+            await self._ready.wait()
 
 
 def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> PoolServer:
@@ -46,12 +63,12 @@ def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> 
     ...     async def run(self, world):
     ...         server = start_pool(world, 2, self.local, self.rounds)
     ...         for _ in range(self.rounds):
-    ...             server.replace((await server.inbox.get()).trained)
+    ...             await server.aggregate(world, (await server.inbox.get()).trained, 1)
     ...             yield paceline.Progress(server.model)
     >>> paceline.dry(Latest(), {"times": "constant:3", "jitter": 0}, clients=5).times
     [3.0, 3.0, 6.0, 6.0]
     """
-    server = PoolServer(world.initial_model(), Mailbox())
+    server = PoolServer(world.initial_model(), Mailbox(), concurrency)
     resting = RestingClients(world, concurrency)
     for _ in range(concurrency):
         world.spawn(_keep_working(world, server, resting, local, rounds))
@@ -80,6 +97,7 @@ async def _keep_working(
         server.inbox.put(Update(trained, start, version))
         del trained  # the server has it, and nobody else holds it while the next client is at work
         await world.settled()  # the next client starts from what the server makes of this
+        await server.keeps_up()
 
 
 class RestingClients:

@@ -106,12 +106,16 @@ class PSFL:
 
         Unless the structure is given it must be learned, and a dry run takes the assumed one instead.
         """
+        ways = {"equal": {"server": {"weights": "uniform"}}, "samples": {"server": {"weights": "samples"}}}
+        plain = self.aggregation.rule == "mean"  # other rules know no weights
         return Traits(
             rounds=self.rounds,
             local=self.local,
             absence="skip",
             needs_public=self.aggregation.needs_public,
             private=self.sums(),
+            weights="samples" if plain and self.server.weights == "samples" else "equal",
+            weighing=ways if plain else {},
             assumption=self.assumed_structure() if self.given_structure() is None else None,
         )
 

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import Comparison, Model, World, came_back, draw_clients, require, total
 from paceline.algorithms.seen_times import Kappa, SeenTimes
 from paceline.algorithms.time_order import TimeOrder
@@ -165,7 +166,7 @@ async def warm_up(
         distance = _unbiased(spread.distance, len(world.clients))
         rounds.append(Round(variance, dict(zip(came, distance, strict=True)), timed))
         step = -local.lr_at(0) / len(seen)
-        model = total([model, *(step * one.gradient for one in seen)])
+        model = await aggregated(world, total([model, *(step * one.gradient for one in seen)]), len(seen))
     return model, _estimates(rounds, settings.kappa, world.now() - begin)
 
 

@@ -69,8 +69,8 @@ class Method:
     name: str
     words: Words = ()
     pays: bool = True
-    """Whether its aggregations take the server's time; those of the others take none here, so they are not compared
-    where the server is slow."""
+    """Whether its aggregations took the server's time when these cells were run; those of the others took none, so
+    they are not compared where the server is slow."""
     structured: bool = False
     """Whether how long its rounds are is known only after its warm-up."""
 

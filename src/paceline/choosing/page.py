@@ -53,7 +53,7 @@ visit takes one second on average, so all seconds can be read as visits. What di
 The methods: **fedavg**; **psfl** ([sequences abreast]({psfl}), which finds its structure in a warm-up that
 is charged); **spfl** and **apfl** ([no one idles]({noidle})); **fedbuff** (a buffer of 5);
 **p-fedavg** ([four servers]({pfedavg}) on a ring with five devices each, each with a link of its own to
-its devices). FedBuff and P-FedAvg aggregate at no cost here, so they are left out where the server is slow. Every
+its devices). FedBuff and P-FedAvg aggregated at no cost then, so they are left out where the server is slow. Every
 method has the learning rate that served it best in that very federation, among half decades, on two seeds that are
 not reported; the grid of rates grows until the best lies inside. Evaluations are about as far apart, in virtual time,
 as rounds of FedAvg are.

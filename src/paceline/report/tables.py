@@ -107,6 +107,18 @@ def absence_rules(groups: Sequence[Group]) -> str:
 
 
 _RULES = {"skip": "left out (skip)", "wait": "waited for (wait)"}
+_WEIGHTS = {"equal": "all clients alike", "samples": "by their samples"}
+
+
+def weights(groups: Sequence[Group]) -> str:
+    """How clients weigh, where methods weigh them differently; nothing where they do not, or have not said it."""
+    said: dict[str, list[str]] = {}
+    for group in groups:
+        if how := _WEIGHTS.get(str(group.runs[0].summary.get("weights"))):
+            said.setdefault(how, []).append(group.label)
+    told = "; ".join(f"{', '.join(labels)}: {how}" for how, labels in said.items())
+    why = "So they minimise different losses: weighing=equal gives all the same"
+    return f"weights of clients: {told}. {why}" if len(said) > 1 else ""
 
 
 def spent(groups: Sequence[Group]) -> str:
@@ -192,6 +204,7 @@ def remarks(groups: Sequence[Group]) -> list[str]:
     told = (
         mixed_scores(groups),
         absence_rules(groups),
+        weights(groups),
         spent(groups),
         ended_early(groups),
         ran_out(groups),

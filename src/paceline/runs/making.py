@@ -70,8 +70,8 @@ def make_run(
 
 def prepared(settings: Settings, *, dry: bool = False) -> tuple[Settings, Traits, Problem]:
     """Settings with every word resolved, the algorithm's traits, and what is learned."""
-    s = settings
-    s.algorithm.check(s.clients)
+    settings.algorithm.check(settings.clients)
+    s = _weighed(settings, settings.algorithm.traits(settings.clients))
     traits: Traits = s.algorithm.traits(s.clients)
     s.privacy.sums(s.name, traits)
     s = replace(s, absence=traits.absence if s.absence == OWN else s.absence)
@@ -101,6 +101,19 @@ def prepared(settings: Settings, *, dry: bool = False) -> tuple[Settings, Traits
         )
     _check_recipe(s, traits, problem)
     return replace(s, fleet=with_measured_server(s.fleet, problem.space, s.executor.device)), traits, problem
+
+
+def _weighed(s: Settings, traits: Traits) -> Settings:
+    """The algorithm with the weights of clients that all of a comparison are to have."""
+    asked = f"weighing is {s.weighing!r}, but"
+    if s.weighing == OWN:
+        return s
+    if s.weighing == "samples" and s.privacy.clip is not None:
+        raise SettingError(f"{asked} privacy.clip hides how many samples a client has; leave one of them out")
+    if s.weighing not in {traits.weights, *traits.weighing}:
+        alike = "all clients alike" if traits.weights == "equal" else "clients by their samples"
+        raise SettingError(f"{asked} {s.name} weighs {alike} and cannot do otherwise; leave it out")
+    return replace(s, algorithm=apply(s.algorithm, dict(traits.weighing.get(s.weighing, {})), f"{s.name}."))
 
 
 def _check_recipe(settings: Settings, traits: Traits, problem: Problem) -> None:

@@ -228,7 +228,7 @@ class Run:
 
     async def _measures(self, progress: Progress) -> dict[str, Promise[Score]]:
         """The scores of a row, promised."""
-        scored = self._to_score(progress.model)
+        scored = self._to_score(progress)
         self.recorder.personal = not isinstance(scored, Model)
         own = None
         if not isinstance(scored, Model) and len(scored) == self.settings.clients:
@@ -245,11 +245,11 @@ class Run:
             self.learner.expect(measure)
         return measures
 
-    def _to_score(self, model: Model | Sequence[Model]) -> Model | Sequence[Model]:
+    def _to_score(self, progress: Progress) -> Model | Sequence[Model]:
         """What is scored: one model on all test samples, or every client's on its own."""
-        if self.settings.personal and isinstance(model, Model):
-            return [model] * self.settings.clients
-        return model
+        if not self.settings.personal or not isinstance(progress.model, Model):
+            return progress.model
+        return [progress.model] * self.settings.clients if progress.own is None else progress.own()
 
     # -- outside, with the driver ---------------------------------------------------------------------------
 
@@ -324,6 +324,7 @@ class Run:
             "error": None if self.failure is None else str(self.failure),
             "ended": self.ended,
             "absence": self.settings.absence,
+            "weights": self.traits.weights,
             "hostile": sorted(self.learner.adversary.clients),
             "model": "+".join(space.name for space in self.problem.spaces),
             "parameters": self.problem.space.size,

@@ -121,14 +121,16 @@ class Settings:
     """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data;
     ``lenet+mlp:200`` gives clients different ones in turn (feddf)."""
     personal: bool = False
-    """Score on every client's own test samples (in its own proportions of labels) also where all share one model;
-    personal models always are."""
+    """Score on every client's own test samples (in its own proportions of labels) the model that the client has, also
+    where all share one: of dpsgd its own, of p-fedavg its server's, not the mean; personal models always are."""
     every: int | None = bounded(None, least=1)
     """Evaluate after this many rounds."""
     flush: int = bounded(1024, least=1)
     """Client visits after which deferred learning is computed even if nobody asks; bounds memory."""
     absence: str = written(OWN, ABSENCES)
     """What becomes of devices that are away, or leave in the middle; ``own`` is each algorithm's own rule."""
+    weighing: Literal["own", "equal", "samples"] = "own"
+    """How clients weigh: in each method's own way, all alike, or by their samples in methods that can."""
     privacy: Privacy = field(default_factory=Privacy)
     fleet: FleetSettings = field(default_factory=FleetSettings)
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)

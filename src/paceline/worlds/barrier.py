@@ -69,9 +69,10 @@ def book_waits(
     """Book every gap of every site that took part between ``begin`` and ``end``; return those sites.
 
     A gap before a site's activity is blamed on whoever was busy before it in its branch (the rider in front), or
-    on the server. The gap after its last one is blamed on the client that finished last of all.
+    on the server. The gap after its last one is blamed on the client that finished last of all. That client itself,
+    and a server where there was no client, waits for the server that was busy last: nobody waits for itself.
     """
-    last = _last_to_finish(branches)
+    last, servers = _last_to_finish(branches), _servers_by_end(branches)
     busy: dict[int, list[tuple[float, float, int]]] = {}
     for branch in branches:
         for site in branch.met:
@@ -84,13 +85,14 @@ def book_waits(
                 before = site
     for site, spans in busy.items():
         spans.sort()
+        blamed = last if last != site else next((server for server in servers if server != site), NO_SITE)
         free, alive = begin, failing(site)  # the dead do not wait
         for start, stop, before in spans:
             if start > free:
-                cause = before if site >= 0 and before != site else last
+                cause = before if site >= 0 and before != site else blamed
                 diary.book_wait(site, free, min(start, alive), round, cause)
             free = max(free, stop)
-        diary.book_wait(site, free, min(end, alive), round, last)
+        diary.book_wait(site, free, min(end, alive), round, blamed)
     return list(busy)
 
 
@@ -101,3 +103,14 @@ def _last_to_finish(branches: Sequence[Branch]) -> int:
         return max(late)[2]
     met = [(k, site) for k, branch in enumerate(branches) for site in branch.met if site >= 0]
     return max(met)[1] if met else -1
+
+
+def _servers_by_end(branches: Sequence[Branch]) -> list[int]:
+    """The servers that were busy, whoever was so last first: of the two ends of a message, the sender."""
+    ends: dict[int, float] = {}
+    for branch in branches:
+        for site, _, end in branch.log or ():
+            if site < 0 and end > ends.get(site, -math.inf):
+                ends.pop(site, None)
+                ends[site] = end
+    return sorted(ends, key=lambda site: -ends[site])

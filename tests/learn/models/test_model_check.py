@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import paceline
 from paceline.errors import ModelError
 from paceline.learn.models import MODELS, build, check_trainable, to_groupnorm
 
@@ -68,6 +69,34 @@ def test_every_batchnorm_is_named_with_the_way_out():
 def test_other_offenders_are_named(model, complaint):
     with pytest.raises(ModelError, match=complaint):
         check_trainable(model)
+
+
+def test_frozen_parameters_are_refused_by_name():
+    """Every parameter is trained and sent: a frozen one would move and be charged for all the same."""
+    model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    model[0].requires_grad_(False)
+    with pytest.raises(
+        ModelError, match=r"0\.weight, 0\.bias: requires_grad is False.*requires_grad_\(True\)"
+    ) as told:
+        check_trainable(model)
+    assert "2.weight" not in str(told.value)
+
+
+def test_a_frozen_part_is_refused_before_a_run_begins(tmp_path):
+    """With every trainer, for none is asked."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8).requires_grad_(False), nn.ReLU(), nn.Linear(8, 10))
+    for trainer in ("cohort", "reference"):
+        with pytest.raises(ModelError, match=r"1\.weight, 1\.bias"):
+            paceline.run(
+                "fedavg",
+                model=net,
+                clients=4,
+                rounds=1,
+                partition="iid",
+                out=tmp_path / trainer,
+                settings={"executor.name": trainer},
+            )
+        assert not (tmp_path / trainer).exists()
 
 
 @pytest.mark.parametrize("in_place", [True, False])

@@ -21,5 +21,6 @@ class Twist(paceline.Algorithm):
             update = await server.inbox.get()
             age = server.version - update.version
             weight = self.mixing / (1 + age)
-            server.replace(paceline.combine([(1 - weight, server.model), (weight, update.trained)]))
+            mixed = paceline.combine([(1 - weight, server.model), (weight, update.trained)])
+            await server.aggregate(world, mixed, 1)
             yield paceline.Progress(server.model, {"age": age})

@@ -60,8 +60,14 @@ def _offences(model: nn.Module) -> Iterator[str]:
             yield f"{place}: running statistics are not averaged; set track_running_stats=False"
         if parametrize.is_parametrized(module):
             yield f"{place}: its weights are computed from others; call remove_parametrizations first"
-    if not any(parameter.requires_grad for parameter in model.parameters()):
+    frozen = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
+    if len(frozen) == len([*model.parameters()]):
         yield "it has no parameter that asks for a gradient; there is nothing to train"
+    elif frozen:
+        yield (
+            f"parameters {', '.join(frozen)}: requires_grad is False, but every parameter is trained and sent here; "
+            "call requires_grad_(True) on them, or leave that part out of the network"
+        )
 
 
 def _changed_buffers(model: nn.Module, shape: Shape) -> list[str]:
