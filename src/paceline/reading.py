@@ -18,6 +18,7 @@ from paceline.errors import DataError, PacelineError
 DEEPEST = 32
 """Groups inside of groups in a file; settings have four."""
 _ARTICLE: dict[type, str] = {int: "a whole number", dict: "a group", list: "a list"}
+State = tuple[str | int, ...]
 MIB = 1 << 20
 TEXT = 64 * MIB
 """Bytes of a text file, unless its reader knows better."""
@@ -29,6 +30,16 @@ def expanded(path: str | Path) -> Path:
         return Path(path).expanduser()
     except RuntimeError:
         return Path(path)
+
+
+def state_of(path: str) -> State:
+    """By what a file that has changed since it was read, or lies elsewhere, is known."""
+    try:
+        file = expanded(path).absolute()
+        found = file.stat()
+    except (OSError, ValueError):  # reading it says what is wrong
+        return ()
+    return str(file), found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def require_file(path: Path, most: int, error: type[PacelineError] = DataError) -> int:
