@@ -21,7 +21,7 @@ from paceline.data.archives import LARGEST, read_arrays
 from paceline.data.dataset import Dataset, image_dataset, whole
 from paceline.errors import DataError, PacelineError
 from paceline.reading import State, expanded, plain_number, read_text, state_of
-from paceline.references import announced, is_reference, load_announced, load_reference
+from paceline.references import LENT, announced, is_reference, load_announced, load_reference
 
 FILES = (".npz", ".csv")
 PARTS = ("x_train", "y_train", "x_test", "y_test")
@@ -29,7 +29,7 @@ TEST_EVERY = 5
 """Of a CSV file, which has one part only, every so many rows are kept for testing."""
 LONGEST_WORD = 1000
 """Characters of a label in an array, where every word takes the room of the longest."""
-_LENT: dict[str, Dataset] = {}
+_LENT: dict[str, Dataset] = LENT["dataset"]
 
 
 def lend_dataset(data: Any, name: str = "") -> str:
