@@ -7,8 +7,10 @@ import pytest
 
 import paceline
 from paceline import FedBuff
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, WireError
+from paceline.learn.aggregation import median
 from paceline.references import LENT
+from paceline.worlds.local.expressions import function_name, function_named
 from tests.entrances import ENTRANCES, Place, table
 
 TABLE = table()
@@ -86,3 +88,14 @@ def test_what_was_handed_over_needs_no_trust(place):
     (run / "metrics.jsonl").unlink()  # FedAvg's
     assert len(paceline.resume(run, algorithms=[FedBuff]).runs) == 1
     assert not place.marker.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["paceline.__main__:main", "paceline.topology.semidefinite:import_module", "os:system", "paceline.reading:a.b"],
+)
+def test_a_device_computes_by_functions_of_paceline_alone(name):
+    """What a module has imported is not its own: import_module is no algebra."""
+    assert function_named(function_name(median)) is median
+    with pytest.raises(WireError):
+        function_named(name)
