@@ -81,19 +81,19 @@ def parse_toml(text: str, where: str, error: type[PacelineError] = SettingError)
     return found
 
 
-def read_settings(path: Path, names: Sequence[str], *, trust: bool = True) -> Tree:
+def read_settings(path: Path, names: Sequence[str], *, trust: bool = False) -> Tree:
     """A TOML file of settings; or what a run of one of these algorithms was made of, from its directory or the
-    settings.json in it. Code that a run's settings name is only taken over with ``trust``."""
+    settings.json in it. Code that either names is only taken over with ``trust``."""
     path = path / "settings.json" if path.is_dir() else path
     try:
         text = read_text(path, SettingError)
-        if path.suffix != ".json":
-            return parse_toml(text, str(path))
+        kept = path.suffix == ".json"
+        found = parse_json(text, str(path), SettingError) if kept else parse_toml(text, str(path))
     except FileNotFoundError:
         raise SettingError(f"no settings file at {path}") from None
     except tomllib.TOMLDecodeError as problem:
         raise SettingError(f"{path} is not valid TOML: {problem}") from None
-    found = _of_a_run(parse_json(text, str(path), SettingError), path, names)
+    found = _of_a_run(found, path, names) if kept else found
     if not trust:
         refuse_untrusted(found, str(path))
     return found

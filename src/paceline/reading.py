@@ -11,14 +11,16 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from paceline.errors import DataError, PacelineError
 
 DEEPEST = 32
 """Groups inside of groups in a file; settings have four."""
 _ARTICLE: dict[type, str] = {int: "a whole number", dict: "a group", list: "a list"}
+State = tuple[str | int, ...]
 MIB = 1 << 20
+ANY = 1 << 60
 TEXT = 64 * MIB
 """Bytes of a text file, unless its reader knows better."""
 
@@ -29,6 +31,16 @@ def expanded(path: str | Path) -> Path:
         return Path(path).expanduser()
     except RuntimeError:
         return Path(path)
+
+
+def state_of(path: str) -> State:
+    """By what a file that has changed since it was read, or lies elsewhere, is known."""
+    try:
+        file = expanded(path).absolute()
+        found = file.stat()
+    except (OSError, ValueError):  # reading it says what is wrong
+        return ()
+    return str(file), found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def require_file(path: Path, most: int, error: type[PacelineError] = DataError) -> int:
@@ -49,14 +61,18 @@ def require_file(path: Path, most: int, error: type[PacelineError] = DataError) 
     return found.st_size
 
 
+def open_file(path: Path, most: int = ANY, error: type[PacelineError] = DataError) -> BinaryIO:
+    """A regular file of at most so many bytes, open to be read; nothing else is opened, so nobody waits for it."""
+    require_file(path, most, error)
+    # Not blocking: between the check and this line a pipe may have taken the file's place.
+    return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
+
+
 def read_file(path: Path, most: int, error: type[PacelineError] = DataError) -> bytes:
     """What a regular file of at most so many bytes holds; one that grows meanwhile is read no further."""
-    size = require_file(path, most, error)
     try:
-        # Not blocking: between the check and this line a pipe may have taken the file's place.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(handle, "rb") as file:
-            return file.read(size)
+        with open_file(path, most, error) as file:
+            return file.read(os.fstat(file.fileno()).st_size)
     except FileNotFoundError:
         raise
     except OSError as problem:

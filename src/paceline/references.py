@@ -17,6 +17,9 @@ from typing import Any
 
 from paceline.errors import PacelineError, SettingError, nearest
 
+LENT: dict[str, dict[str, Any]] = {"algorithm": {}, "dataset": {}, "model": {}}
+"""Every setting that can name code, and under which names a program handed over things for it as objects."""
+
 
 def is_reference(text: str) -> bool:
     """Whether a text has the form ``package.module:name``.
@@ -62,14 +65,23 @@ def load_announced(entry: EntryPoint, error: type[PacelineError] = SettingError)
 
 
 def refuse_untrusted(words: Mapping[str, Any], where: str) -> None:
-    """Refuse settings that came with a run and would have code imported, naming what that code is."""
-    named = [str(word) for word in words.values() if isinstance(word, str)]
-    code = [part for word in named for part in word.split("+") if is_reference(part.partition("@")[0])]
+    """Refuse parsed settings from elsewhere that would have code imported; what is trusted when, SECURITY.md says."""
+    code = [name for setting in LENT for name in code_named(setting, words.get(setting)) if name not in LENT[setting]]
     if code:
         raise SettingError(
             f"the settings in {where} name code that would be imported and run: {', '.join(code)}; if you trust it,"
             " say --trust (trust=True from Python)"
         )
+
+
+def code_named(setting: str, value: object) -> list[str]:
+    """The references in the value of a setting: one, or several models with ``+`` between.
+
+    >>> code_named("model", "mlp:200+mine:net"), code_named("fleet", "mine:net")
+    (['mine:net'], [])
+    """
+    parts = value.split("+") if isinstance(value, str) and setting in LENT else ()
+    return [part for part in parts if is_reference(part)]
 
 
 def _import(place: str, reference: str, error: type[PacelineError]) -> ModuleType:

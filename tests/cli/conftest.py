@@ -81,12 +81,6 @@ def paceline(capsys, monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def own_cache(monkeypatch, tmp_path):
-    """Nothing that other runs have computed is found."""
-    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
 def separate(zygotes, tmp_path):
     """Run a command in a process of its own and in an empty directory; returns its ``Result``."""
 

@@ -10,8 +10,6 @@ import pytest
 from tests.cli.cli_files import answer
 from tests.cli.test_plan import WITHOUT_TORCH
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 
 def test_json(paceline):
     told = answer(paceline("plan", "mixing", "--graph", "torus:3x3", "--json"))

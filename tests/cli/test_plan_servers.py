@@ -12,9 +12,6 @@ from tests.cli.test_plan import WITHOUT_TORCH
 FEW = ("--topology", "torus", "--topology", "ring", "--servers", "9", "--servers", "16")
 
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
-
 def test_json(paceline):
     told = answer(paceline("plan", "servers", *FEW, "--json"))
     found = {one["name"]: one for one in told["candidates"]}

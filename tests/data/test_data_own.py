@@ -1,12 +1,15 @@
 """Data of a user's own: what may be handed over, and what is said about what may not."""
 
+import os
+
 import numpy as np
 import pytest
 
 from paceline.data import load
-from paceline.data.own import _load_once, dataset_from, lend_dataset
+from paceline.data.own import dataset_from, lend_dataset
 from paceline.data.registry import parse_name
 from paceline.errors import DataError, SettingError
+from paceline.runs.problem import build_problem
 
 X, Y = np.arange(60, dtype=np.float64).reshape(20, 3), np.arange(20) % 4
 
@@ -54,8 +57,26 @@ def test_lent_data_have_a_name():
     assert load(name).classes == 4
 
 
+def written(path, y=Y):
+    np.savez(path, x_train=X[:15], y_train=y[:15], x_test=X[15:], y_test=y[15:])
+
+
+def test_a_file_of_the_same_name_is_read_again_where_it_is_another(tmp_path, monkeypatch):
+    def learned():
+        spec = {"dataset": "mine.npz", "partition": "iid", "clients": 2, "model": "logistic", "seed": 0}
+        return load("mine.npz").y_train, build_problem(**spec).train_shards.y.numpy()
+
+    for folder, y in (("one", Y), ("other", Y[::-1])):  # the caches know a file by more than its name
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        written("mine.npz", y)
+        assert all(np.array_equal(labels, y[:15]) for labels in learned())
+        written("mine.npz", 3 - y)  # as long as it was
+        os.utime("mine.npz", ns=(1, 1))  # some file systems tell the time in steps
+        assert all(np.array_equal(labels, 3 - y[:15]) for labels in learned())
+
+
 def test_files(tmp_path):
-    _load_once.cache_clear()
     np.savez(tmp_path / "a.npz", x_train=X[:15], y_train=Y[:15], x_test=X[15:], y_test=Y[15:])
     assert load(str(tmp_path / "a.npz")).shape == (3,)
     lines = ["a,label,b", *(f"{k},{'yes' if k % 2 else 'no'},{k / 2}" for k in range(20))]
@@ -83,7 +104,6 @@ def test_what_is_wrong_is_said(data, complaint):
 
 
 def test_files_that_are_wrong(tmp_path):
-    _load_once.cache_clear()
     np.savez(tmp_path / "a.npz", x_train=X)
     (tmp_path / "b.csv").write_text("a,label\n1,x\n2\n3,x\n4,x\n5,x\n6,x\n")
     (tmp_path / "c.csv").write_text("a,label\n" + "x,1\n" * 6)

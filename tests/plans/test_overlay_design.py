@@ -11,12 +11,6 @@ from paceline.plans.overlay_design import designs
 from paceline.plans.servers import _candidate, plan_servers
 from paceline.topology import Graph, make_mixing, parse_graph
 
-
-@pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache"))
-
-
 UNEQUAL = Capacities(
     (400.0, 50.0, 100.0, 50.0, 20.0),
     {(0, 1): 50.0, (0, 2): 200.0, (0, 3): 20.0, (0, 4): 50.0, (1, 2): 50.0, (2, 3): 50.0, (3, 4): 20.0},

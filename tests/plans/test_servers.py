@@ -32,11 +32,6 @@ from paceline.worlds.simulation.machines import simulate
 GRAPHS = ("complete:9", "torus:3x3", "tree:9", "ring:9", "barbell:3,3", "star:9")
 
 
-@pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache"))
-
-
 def names(plan):
     return [one.name for one in plan.candidates]
 

@@ -99,9 +99,6 @@ def test_an_objective_nobody_knows_is_refused():
         optimal_weights(parse_graph("ring:5"), objective="modes")
 
 
-def test_a_larger_graph_is_solved_and_kept(cache):
+def test_a_larger_graph_is_solved():
     graph, found = best("regular:100,4")
     assert total(graph, found.weights) - found.bound <= 1e-5 * found.bound
-    kept = optimal_weights(graph, objective="all-modes")
-    assert np.array_equal(kept.weights, found.weights)
-    assert len(list(cache.rglob("*.json"))) == 1

@@ -30,9 +30,9 @@ def lines(some):
     return "".join(json.dumps(row) + "\n" for row in some)
 
 
-def serve(root, host="127.0.0.1", planner=None):
+def serve(root, host="127.0.0.1", planner=None, gate=None):
     """A client of an application that serves a directory."""
-    return TestClient(make_app(root, Gate(host), planner), base_url=HOST)
+    return TestClient(make_app(root, gate or Gate(host), planner), base_url=HOST)
 
 
 @pytest.fixture

@@ -118,6 +118,8 @@ def test_forms_of_other_sites_are_refused(client):
 def test_a_form_that_is_too_large_is_refused(client):
     answer = client.post("/plan", content=b"fleet=" + b"x" * LARGEST_FORM)
     assert answer.status_code == 422 and "bytes" in answer.text
+    answer = client.post("/plan", data={"secret": secret(client)} | {f"field{k}": "x" for k in range(100)})
+    assert answer.status_code == 422 and "more than 100 fields" in answer.text
 
 
 def test_metrics_are_followed_line_by_line(client, write_run, hold):
@@ -160,6 +162,11 @@ def test_compare_is_the_page_of_the_report(client, write_run):
     assert page == render([load_run(one), load_run(other)], "fedavg, psfl")
 
 
+def test_spans_that_are_links_are_not_reported_on(client, write_run, tmp_path):
+    (write_run("one") / "spans").symlink_to(tmp_path)
+    assert "spans is a symbolic link" in client.get("/compare?run=one").text
+
+
 def test_compare_explains_what_it_cannot_do(client, write_run):
     write_run("one")
     write_run("twin")
@@ -199,17 +206,18 @@ def planner(root):
 
 
 def test_a_plan_is_answered_with_a_page_in_a_frame(planner):
-    asked = {"algorithm": ["fedavg", "psfl"], "clients": "10", "structure": "psfl.width=2", "secret": secret(planner)}
+    asked = {"algorithm": ["fedavg", "psfl"], "clients": "10", "times": "constant:2.5", "secret": secret(planner)}
     answer = planner.post("/plan", data=asked)
     page = re.search(r'<iframe src="(/plan/[^"]+)"', answer.text)[1]
     made = planner.get(page)
-    assert "('fedavg', 'psfl') ('clients=10', 'psfl.width=2')" in made.text
+    assert "('fedavg', 'psfl') ('clients=10', 'rounds=20', 'fleet.times=constant:2.5'," in made.text
     assert "sandbox" in made.headers["content-security-policy"]
     assert planner.get("/plan/nosuch").status_code == 404
 
 
 def test_what_was_said_stays_in_the_form(planner):
-    asked = {"algorithm": "nosuch", "more": '</textarea><script>alert("x")</script>', "secret": secret(planner)}
-    answer = planner.post("/plan", data=asked)
-    assert answer.status_code == 422 and "none of the algorithms" in answer.text
-    assert "<script>alert" not in answer.text and "&lt;/textarea&gt;" in answer.text
+    asked = {"algorithm": "psfl", "clients": '"><script>alert("x")</script>', "links": "seconds:3,3"}
+    answer = planner.post("/plan", data=asked | {"secret": secret(planner)})
+    assert answer.status_code == 422 and "a plan of this page takes 1 to 10,000" in answer.text
+    assert "<script>alert" not in answer.text and "&lt;script&gt;alert" in answer.text
+    assert '<option selected="">seconds:3,3</option>' in answer.text

@@ -173,21 +173,23 @@ def test_a_plan_is_made_with_a_timeline_as_answer(browser, served, width):
     seen.check()
     page.get_by_label("Devices", exact=True).fill("12")
     page.get_by_label("Rounds").fill("4")
-    page.get_by_label("Structure: settings of algorithms").fill("psfl.width=3")
+    page.get_by_label("How long devices train").select_option("exponential:2.5")
     page.get_by_role("button", name="Plan").click()
     page.wait_for_selector("iframe")
     frame = page.frame_locator("iframe")
-    frame.get_by_role("heading", name="Plan: fedavg, psfl on 12 devices").wait_for()
+    frame.get_by_role("heading", name="fedavg, psfl").wait_for()
     assert frame.locator("svg, canvas").count() > 0
     seen.check()
     if width == 1180:
         picture(page, "ui-plan", height=1100)
     assert page.get_by_label("Devices", exact=True).input_value() == "12"
+    assert page.get_by_label("How long devices train").input_value() == "exponential:2.5"
 
 
 def test_a_plan_that_cannot_be_made_says_why(browser, served):
     seen = watch(browser, served)
     page = seen.go("/plan")
-    page.get_by_label("How long devices train").fill("csv:/etc/passwd")
+    page.get_by_label("psfl", exact=True).uncheck()
+    page.get_by_label("fedavg", exact=True).uncheck()
     page.get_by_role("button", name="Plan").click()
-    assert "names a file" in page.get_by_role("alert").text_content()
+    assert "0 algorithms are chosen" in page.get_by_role("alert").text_content()

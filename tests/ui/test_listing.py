@@ -7,7 +7,7 @@ import pytest
 
 from paceline.ui import listing
 from paceline.ui.filtering import chosen, ordered
-from paceline.ui.listing import Listing, refuse_links
+from paceline.ui.listing import Listing
 
 
 def by_name(root):
@@ -55,14 +55,6 @@ def test_links_are_not_followed(root, write_run, tmp_path):
     found = by_name(root)
     assert list(found) == ["files"]
     assert found["files"].status == "damaged" and "link" in found["files"].problem
-
-
-def test_spans_that_are_links_are_not_reported_on(write_run, tmp_path):
-    path = write_run("one")
-    refuse_links(path)
-    (path / "spans").symlink_to(tmp_path)
-    with pytest.raises(ValueError, match="spans is a link"):
-        refuse_links(path)
 
 
 DAMAGES = {

@@ -1,7 +1,13 @@
 """How the server is started: at which address, with which words, and what it needs."""
 
+import http.client
+import os
+import re
+import signal
 import socket
+import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -57,3 +63,32 @@ def test_without_its_packages_it_says_how_to_install_them(root, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(SettingError, match=r"pip install 'paceline\[ui\]'"):
         serving.serve(root, "127.0.0.1", 0)
+
+
+HALF = {
+    "a head": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+    "a form": b"POST /plan HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nsecret=",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("what", HALF)
+def test_connections_that_ask_nothing_shut_nobody_out(root, what):
+    command = [sys.executable, "-m", "paceline", "ui", str(root), "--port", "0"]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as server:
+        port = int(re.search(r":(\d+)/", server.stdout.readline())[1])
+        with ExitStack() as many:
+            for _ in range(99):
+                half = many.enter_context(socket.create_connection(("127.0.0.1", port)))
+                half.sendall(HALF[what])
+            asked = http.client.HTTPConnection("127.0.0.1", port)
+            asked.request("GET", "/")
+            status = asked.getresponse().status
+            asked.close()
+        server.send_signal(signal.SIGINT)
+        said = server.stderr.read()
+    assert status == 200
+    assert "Traceback" not in said

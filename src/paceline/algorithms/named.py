@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paceline.errors import PacelineError, SettingError
-from paceline.references import announced, is_reference, load_announced, load_reference
+from paceline.references import LENT, announced, is_reference, load_announced, load_reference
 
 if TYPE_CHECKING:
     from paceline.algorithms.base import Algorithm
@@ -28,7 +28,7 @@ class Named:
     """The share of the data that its server holds unless told otherwise."""
 
 
-_LENT: dict[str, Named] = {}
+_LENT: dict[str, Named] = LENT["algorithm"]
 
 
 def lend_algorithm(algorithm: Algorithm | type[Algorithm], name: str = "") -> str:

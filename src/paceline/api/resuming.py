@@ -42,8 +42,8 @@ def resume(
 
     Data, a network or algorithms that were handed over as objects are handed over again. What has changed since
     (versions, the device, data, files, code) is an error that names it, unless it is in ``accept``. With ``trust``
-    code that the settings name may be imported. Callbacks are told of rows that were not known before. Trackers that
-    followed the runs go on with them, besides those in ``track``.
+    other code that the settings name may be imported. Callbacks are told of rows that were not known before. Trackers
+    that followed the runs go on with them, besides those in ``track``.
 
     >>> import paceline, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +56,7 @@ def resume(
     """
     path = Path(directory)
     lend_again(path, algorithms, data, model)
-    resumption = read_resumption(path, trust=trust or bool(algorithms), accept=accept)
+    resumption = read_resumption(path, trust=trust, accept=accept)
     with LiveProgress(quiet=not progress) as shown:
         return finished(followed(track, path, told(shown, callbacks), lambda tell: go_on(resumption, tell, shown)))
 

@@ -306,7 +306,8 @@ def settings(
     from paceline.cli.show import print_settings
     from paceline.runs.settings import make_settings
 
-    made = make_settings(algorithm, settings or (), read_settings(config, [algorithm]) if config else None)
+    file = read_settings(config, [algorithm], trust=True) if config else None  # shown, and not imported
+    made = make_settings(algorithm, settings or (), file)
     print_settings(made, explain=explain)
 
 

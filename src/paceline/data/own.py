@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from paceline.data.archives import LARGEST, read_arrays
 from paceline.data.dataset import Dataset, image_dataset, whole
 from paceline.errors import DataError, PacelineError
-from paceline.reading import expanded, plain_number, read_text
-from paceline.references import announced, is_reference, load_announced, load_reference
+from paceline.reading import State, expanded, plain_number, read_text, state_of
+from paceline.references import LENT, announced, is_reference, load_announced, load_reference
 
 FILES = (".npz", ".csv")
 PARTS = ("x_train", "y_train", "x_test", "y_test")
@@ -29,7 +29,7 @@ TEST_EVERY = 5
 """Of a CSV file, which has one part only, every so many rows are kept for testing."""
 LONGEST_WORD = 1000
 """Characters of a label in an array, where every word takes the room of the longest."""
-_LENT: dict[str, Dataset] = {}
+_LENT: dict[str, Dataset] = LENT["dataset"]
 
 
 def lend_dataset(data: Any, name: str = "") -> str:
@@ -52,11 +52,11 @@ def is_own(word: str) -> bool:
 
 def load_own(word: str) -> Dataset:
     """The data that such a word names."""
-    return _LENT[word] if word in _LENT else _load_once(word)
+    return _LENT[word] if word in _LENT else _load_once(word, state_of(word))
 
 
-@cache
-def _load_once(word: str) -> Dataset:
+@lru_cache(maxsize=8)
+def _load_once(word: str, _known_by: State) -> Dataset:
     if word.endswith(".npz"):
         return _read_npz(expanded(word))
     if word.endswith(".csv"):

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from paceline.errors import DataError, SettingError
 from paceline.ledger import lock
-from paceline.reading import parse_object, read_text, shown
+from paceline.reading import ANY, parse_object, read_text, require_file, shown
 
 LARGEST = 1 << 30
 """Bytes of a file of metrics."""
@@ -88,11 +88,14 @@ def make_directory(path: Path) -> None:
 
 
 def refuse_links(path: Path) -> None:
-    """The directory of a run that is to go on may hold no links: what is written there would be written elsewhere."""
+    """A run's directory may hold no links, which lead elsewhere, and no pipes, for which somebody would wait."""
     for folder, folders, files in os.walk(path):
         for name in (*folders, *files):
             if (found := Path(folder) / name).is_symlink():
                 raise SettingError(f"{found} is a symbolic link, which no run writes; remove it, then go on")
+            if name in files:
+                with suppress(FileNotFoundError):
+                    require_file(found, ANY, SettingError)
 
 
 def _is_written(path: Path) -> bool:

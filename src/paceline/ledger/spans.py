@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from paceline.errors import CostError
+from paceline.errors import CostError, DataError
+from paceline.reading import open_file
 
 NO_SITE = -(2**31)
 """In the place of a peer, where a span has none: nobody was its cause or its other end."""
@@ -317,8 +318,9 @@ def count_rows(folder: Path) -> int:
 def _rows_in(path: Path) -> int:
     """How many rows a file has; 0 if it is not as it was written, which its checksums tell."""
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        with open_file(path) as file:
+            table = pq.read_table(file, page_checksum_verification=True)
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError):  # ValueError: names of columns that are no text
+    except (DataError, pa.ArrowException, OSError, ValueError):  # ValueError: names of columns that are no text
         return 0
     return int(table.num_rows) if table.schema.equals(SCHEMA) else 0

@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from paceline.errors import DataError
+from paceline.reading import ANY, require_file
 from paceline.report.runs import MOST
 
 COLUMNS = ("site", "kind", "lane", "start", "end", "round", "bytes", "flops", "joules", "peer")
@@ -88,7 +89,10 @@ def read_waiting(path: Path) -> Waiting:
 def _open(path: Path) -> Any:
     try:
         # Half of a part that was being written has another name, and is no part.
-        data = ds.dataset(sorted(map(str, path.glob("*.parquet"))) if path.is_dir() else path, format="parquet")
+        parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        for part in parts:
+            require_file(part, ANY)
+        data = ds.dataset([str(part) for part in parts], format="parquet")
         names = data.schema.names
     except (pa.ArrowException, OSError, UnicodeError) as error:  # the last for names of files or columns: no text
         raise DataError(f"{path} is damaged or no Parquet file: {error}") from error

@@ -14,7 +14,7 @@ from typing import Any
 
 from paceline.errors import PacelineError
 from paceline.reading import expanded
-from paceline.references import announced, is_reference
+from paceline.references import LENT, announced, is_reference
 from paceline.system.listed import read_fleet
 
 _SEPARATOR = re.compile(r"[:,+@=]")
@@ -31,7 +31,7 @@ def named_outside(described: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     names: set[str] = set()
     for words in described:  # those of many runs say the same
         texts.update(_texts(words), _fleet_words(words))
-        names.update(word for word in words.values() if isinstance(word, str))  # nothing in a group names code
+        names.update(str(words.get(setting)) for setting in LENT)
     files = {name for text in texts for name in _files_named_by(text)}
     modules = {place for text in names for place in _modules_named_by(text)}
     return {f"file {name}": _digest(expanded(name)) for name in sorted(files)} | {

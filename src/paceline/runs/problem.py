@@ -19,10 +19,13 @@ from paceline.errors import PartitionError, SettingError
 from paceline.learn.job import Shards
 from paceline.learn.models import build, default_for
 from paceline.learn.space import Space
+from paceline.reading import State, state_of
 from paceline.seeds import stream
 from paceline.system.availability import whole_part
 from paceline.worlds.problem import Problem
 
+_STATES: dict[str, State] = {}
+"""The files that data were loaded from, as they were then."""
 NOMINAL_SAMPLES = 60_000
 """Training samples taken for granted in a dry run on a dataset whose published size is not known."""
 
@@ -39,6 +42,9 @@ def build_problem(
     public: float = 0.0,
 ) -> Problem:
     """Load the data, split it among clients and check it; impossible settings are an error here."""
+    if _STATES.setdefault(dataset, state := state_of(dataset)) != state:
+        forget_data()
+        _STATES[dataset] = state
     scheme = parse_partition(partition)
     spec, _ = parse_name(dataset)
     count = spec.counts[0] if spec.counts else NOMINAL_SAMPLES

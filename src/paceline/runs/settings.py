@@ -226,7 +226,7 @@ def settings_from(kept: Mapping[str, Any]) -> Settings:
     """What a run was made of, from the words in its directory."""
     rest = {key: value for key, value in kept.items() if key not in ("algorithm", "options", "versions")}
     name, options = kept.get("algorithm"), kept.get("options")
-    if not isinstance(name, str) or not isinstance(options, dict):
+    if not isinstance(name, str) or "@" in name or not isinstance(options, dict):  # behind an @ are unseen words
         raise SettingError("the settings of a run must name its algorithm and have its options; these do not")
     group = name if name in ALGORITHMS else "algorithm"
     return make_settings(name, (), {**rest, group: options})

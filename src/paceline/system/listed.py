@@ -19,7 +19,7 @@ from typing import Any
 
 from paceline.config import parse_toml
 from paceline.errors import CostError, DataError, SettingError, nearest
-from paceline.reading import expanded, read_text, shown
+from paceline.reading import State, expanded, read_text, shown, state_of
 from paceline.references import announced, load_announced
 from paceline.seeds import address
 from paceline.system.availability import AlwaysOn, Availability, Leave, parse_availability
@@ -189,21 +189,11 @@ class ListedAvailability:
 
 def read_fleet(text: str) -> FleetFile:
     """The fleet in ``FILE`` or ``FILE,repeat``; every complaint names the file and the place in it."""
-    return _read_once(text, _state(text.removesuffix(",repeat")))
-
-
-def _state(path: str) -> tuple[str | int, ...]:
-    """By what a file that has changed since it was read, or lies elsewhere, is known."""
-    file = expanded(path).absolute()
-    try:
-        found = file.stat()
-    except (OSError, ValueError):  # reading it says what is wrong
-        return ()
-    return str(file), found.st_ino, found.st_size, found.st_mtime_ns
+    return _read_once(text, state_of(text.removesuffix(",repeat")))
 
 
 @lru_cache(maxsize=8)
-def _read_once(text: str, _known_by: tuple[str | int, ...]) -> FleetFile:
+def _read_once(text: str, _known_by: State) -> FleetFile:
     path, repeat = text.removesuffix(",repeat"), text.endswith(",repeat")
     if path in announced("fleets"):
         path = _announced_path(path)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from paceline.errors import PacelineError, SettingError, nearest
 from paceline.topology.all_modes import AllModes
-from paceline.topology.cache import cached, remember
 from paceline.topology.graphs import Graph
 from paceline.topology.interior import InteriorPoint
 from paceline.topology.threads import SMALL, one_thread
@@ -87,13 +86,8 @@ def optimal_weights(
     if graph.nodes == 1:
         return Optimum(np.zeros(0), 0.0)
     goal = OBJECTIVES[objective]
-    key = ("optimal" if objective == "slowest" else objective, str(signed), repr(GAP))
-    if (known := cached(graph, key)) is not None and _holds(graph, found := Optimum(*known), signed, goal):
-        return found
     with one_thread(max(graph.nodes, SMALL)):
-        found = _solve(graph, signed, goal)
-    remember(graph, key, found.weights, found.bound)
-    return found
+        return _solve(graph, signed, goal)
 
 
 def _solve(graph: Graph, signed: bool, goal: Objective) -> Optimum:
@@ -135,12 +129,6 @@ def _value(graph: Graph, weights: Array, goal: Objective) -> float:
 def _above(graph: Graph, found: Optimum, goal: Objective) -> float:
     """How far these weights are above the bound; as a share of it where it is above 1, which no λ is."""
     return (_value(graph, found.weights, goal) - found.bound) / max(1.0, found.bound)
-
-
-def _holds(graph: Graph, found: Optimum, signed: bool, goal: Objective) -> bool:
-    """Whether these are feasible weights that the bound proves to be good."""
-    matrix = mixing_matrix(graph, found.weights)
-    return bool((signed or matrix.min() > -1e-12) and -1e-9 <= _above(graph, found, goal) <= WORST)
 
 
 def _alike(graph: Graph) -> NDArray[np.intp]:

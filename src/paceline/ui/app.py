@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -32,8 +32,8 @@ STATIC = {
     "live.js": "text/javascript",
     "plan.js": "text/javascript",
 }
-LARGEST_FORM = 2 << 20
-"""Bytes of a form."""
+LARGEST_FORM, MOST_FIELDS = 1 << 16, 100
+"""Bytes and fields of a form."""
 MOST_FOLLOWED = 40
 MOST_COMPARED = 100
 
@@ -98,7 +98,7 @@ class Pages:
         """The form for plans, and the answer to one that was sent."""
         if request.method == "GET":
             return HTMLResponse(plan(self._gate.secret))
-        form = parse_qs(await _body(request), keep_blank_values=True, max_num_fields=100)
+        form = await _form(request)
         if not self._gate.is_own_form(request, form):
             return PlainTextResponse("This form was not sent by a page of this server.\n", 403)
         try:
@@ -137,7 +137,8 @@ class Pages:
 def make_app(root: Path, gate: Gate, planner: Planner | None = None) -> Guard:
     """The application that serves the runs below a directory."""
     answers = Pages(root, gate, planner)
-    app = Starlette(routes=answers.routes(), exception_handlers={PacelineError: _explained})
+    explained = dict.fromkeys((PacelineError, ClientDisconnect), _explained)
+    app = Starlette(routes=answers.routes(), exception_handlers={**explained})
     return Guard(app, gate)
 
 
@@ -153,11 +154,14 @@ def _asked(request: Request) -> tuple[str, str]:
     return request.query_params.get("q", "")[:500], request.query_params.get("sort", "newest")
 
 
-async def _body(request: Request) -> str:
-    """A form of so many bytes at most."""
+async def _form(request: Request) -> dict[str, list[str]]:
+    """A form of so many bytes and fields at most."""
     found = b""
     async for part in request.stream():
         found += part
         if len(found) > LARGEST_FORM:
             raise SettingError(f"the form has more than {LARGEST_FORM:,} bytes")
-    return found.decode("utf-8", "replace")
+    try:
+        return parse_qs(found.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise SettingError(f"the form has more than {MOST_FIELDS} fields") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.errors import PacelineError
-from paceline.reading import parse_object
+from paceline.reading import open_file, parse_object
 from paceline.ui.listing import FIGURES, Listed, number
 
 PART = 1 << 20
@@ -34,7 +34,7 @@ def _part(run: Listed, begin: int) -> bytes:
         raise ValueError("metrics.jsonl is a link, and links are not followed")
     if not path.exists():
         return b""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         file.seek(begin)
         return file.read(PART)
 

@@ -12,7 +12,7 @@ from typing import Any
 from paceline.errors import PacelineError
 from paceline.ledger.directory import EXPERIMENT, SETTINGS
 from paceline.ledger.lock import read_holder
-from paceline.reading import MIB, parse_object, read_text, shown
+from paceline.reading import MIB, open_file, parse_object, read_text, shown
 
 FILES = (SETTINGS, "summary.json", "metrics.jsonl")
 LARGEST = 16 * MIB
@@ -118,14 +118,6 @@ class Listing:
         return False
 
 
-def refuse_links(path: Path) -> None:
-    """Raise ``ValueError`` if a run directory holds a link: what that leads to is not served."""
-    for folder, below, files in os.walk(path):
-        for name in (*below, *files):
-            if (Path(folder) / name).is_symlink():
-                raise ValueError(f"{name} is a link, and links are not followed")
-
-
 def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:
     """Settings by their dotted names."""
     found: dict[str, str] = {}
@@ -206,7 +198,7 @@ def _object(path: Path) -> dict[str, Any]:
 def _last_row(path: Path) -> dict[str, Any]:
     """The last whole line of a file that may be growing."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
             lines = file.read(TAIL).split(b"\n")[:-1]
     except FileNotFoundError:

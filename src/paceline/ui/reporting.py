@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from starlette.concurrency import run_in_threadpool
 
-from paceline.errors import DataError
-from paceline.ui.listing import Listed, refuse_links
+from paceline.ledger.directory import refuse_links
+from paceline.ui.listing import Listed
 
 KEPT = 4
 Key = tuple[tuple[str, float], ...]
@@ -38,9 +38,6 @@ def _page(runs: Sequence[Listed]) -> str:
     from paceline.report.runs import load_run
 
     for run in runs:
-        try:
-            refuse_links(run.path)
-        except ValueError as problem:
-            raise DataError(f"{run.name}: {problem}") from None
+        refuse_links(run.path)
     names = ", ".join(dict.fromkeys(run.algorithm for run in runs))
     return render([load_run(run.path) for run in runs], names)

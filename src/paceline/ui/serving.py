@@ -44,6 +44,7 @@ def serve(root: Path, host: str, port: int) -> None:
         import uvicorn
 
         from paceline.ui.app import make_app
+        from paceline.ui.crowding import Yielding
         from paceline.ui.guarding import Gate
     except ModuleNotFoundError as missing:
         raise SettingError(f"{WEB} ({missing.name} is not there)") from None
@@ -62,7 +63,7 @@ def serve(root: Path, host: str, port: int) -> None:
         server_header=False,
         lifespan="off",
         ws="none",
-        http="h11",
+        http=Yielding,
         loop="asyncio",
         limit_concurrency=100,
         timeout_graceful_shutdown=2,

@@ -12,12 +12,10 @@ from torch import nn
 
 from paceline.errors import ModelError
 from paceline.learn.models.shapes import Shape
-from paceline.references import load_reference
+from paceline.references import LENT, load_reference
 
 Factory = Callable[[Shape, int], nn.Module]
-
-
-_LENT: dict[str, Factory] = {}
+_LENT: dict[str, Factory] = LENT["model"]
 
 
 def load_user_model(reference: str) -> Factory:

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from paceline.errors import DataError
 from paceline.ledger.durable import flush
+from paceline.reading import open_file
 
 
 class Arrivals:
@@ -43,7 +44,7 @@ class Arrivals:
     def read(self, begin: int, size: int) -> bytes:
         """Read what was kept at this place of the file."""
         try:
-            with self.path.open("rb") as file:
+            with open_file(self.path) as file:
                 file.seek(begin)
                 data = file.read(size)
         except OSError as problem:

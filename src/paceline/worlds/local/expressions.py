@@ -79,10 +79,10 @@ def function_name(function: Callable[..., Any]) -> str:
 def function_named(name: str) -> Callable[..., Tensor]:
     """The function of this name, of Paceline's own."""
     module, _, attribute = name.partition(":")
-    if not module.startswith("paceline.") or not attribute.replace("_", "").isalnum():
+    if not module.startswith("paceline.") or "__" in module or not attribute.isidentifier():
         raise WireError(f"{name!r} is not a function of Paceline; a worker computes nothing else")
     found = getattr(import_module(module), attribute, None)
-    if not callable(found):
+    if not callable(found) or getattr(found, "__module__", None) != module:  # one that the module has imported itself
         raise WireError(f"there is no function {name!r}; is another version of Paceline at the other end?")
     return found  # type: ignore[no-any-return]
 
