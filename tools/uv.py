@@ -43,24 +43,20 @@ def variables() -> dict[str, str]:
     return ours | ({} if os.access(nearest, os.W_OK) else {"UV_NO_CACHE": "1"})
 
 
-def program() -> str:
-    """Return the path of uv, installed from the lock if need be."""
-    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    if not shutil.which("uv", path=here):
-        entry = re.search(r"^uv==[^\n]*\\\n(?:    --hash=[^\n]*\n)+", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
-        if not entry:
-            sys.exit("there is no uv on the path, and none in requirements.lock")
+def program() -> str | None:
+    """Return the path of uv; if there is none, install the one of the lock first."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    entry = re.search(r"^uv==.*(\\\n.*)*", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    if not shutil.which("uv", path=path) and entry:
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write(entry[0])
             file.flush()
-            subprocess.run([*PIP, "install", "--require-virtualenv", "--quiet", "--no-deps", "--require-hashes", "-r", file.name], check=True)
-    return str(shutil.which("uv", path=here))
+            words = ["--require-virtualenv", "--quiet", "--no-deps", "--require-hashes", "-r", file.name]
+            subprocess.run([*PIP, "install", *words], check=False)
+    return shutil.which("uv", path=path)
 
 
 if __name__ == "__main__":
-    ran = subprocess.run(
-        [program(), *sys.argv[1:]],
-        env={"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON": sys.executable, **variables(), **os.environ},
-        check=False,
-    )
-    sys.exit(ran.returncode)
+    ours = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON": sys.executable, **variables()}
+    uv = program() or sys.exit("there is no uv")
+    sys.exit(subprocess.run([uv, *sys.argv[1:]], env={**ours, **os.environ}, check=False).returncode)
