@@ -58,9 +58,11 @@ def test_every_pin_has_digests_and_no_address():
     assert "://" not in LOCK
 
 
+pytestmark = pytest.mark.timeout(1200)  # environments are made, which takes minutes on a busy machine
+
 # -- a set-up in a world where everything has a newer release -------------------------------------------------------
 
-NEEDS = {"app": ["base[extra]", "more"], "base": ['more; extra == "extra"'], "more": [], "torch": ["more"]}
+NEEDS = {"app": ["base[extra]", "more"], "base": ['more; extra == "extra"'], "more": [], "torch": ["more"], "uv": []}
 """Packages of a small index: app asks for an extra, as flwr does with sqlalchemy[asyncio]."""
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 BACKEND = f"""
@@ -74,7 +76,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 """
 
 
-def publish(index, name, version):
+def publish(index, name, version, uv):
     """Put a wheel into the index, and return the digest of it."""
     folder, info = index / name, f"{name}-{version}.dist-info"
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,59 +86,63 @@ def publish(index, name, version):
     with zipfile.ZipFile(wheel, "w") as file:
         file.writestr(f"{info}/METADATA", "\n".join(lines) + "\n")
         file.writestr(f"{info}/WHEEL", WHEEL)
+        if name == "uv":
+            script = zipfile.ZipInfo(f"uv-{version}.data/scripts/uv")
+            script.external_attr = 0o100755 << 16
+            file.writestr(script, f"#!/bin/sh\n{uv}\n")
         file.writestr(f"{info}/RECORD", "")
     (folder / "index.html").write_text("".join(f'<a href="{w.name}">{w.name}</a>\n' for w in folder.glob("*.whl")))
     return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
 @pytest.fixture
-def clone(tmp_path):
+def clone(tmp_path, request):
     """A tiny project with our Makefile and tools, its lock, and an index with newer releases of every pin."""
-    digests = {name: publish(tmp_path / "index", name, "2.13.0") for name in NEEDS}
+    digests = {name: publish(tmp_path / "index", name, "2.13.0", request.param) for name in NEEDS}
     for name in NEEDS:
-        publish(tmp_path / "index", name, "2.14.0")
+        publish(tmp_path / "index", name, "2.14.0", "exit 1")
     clone = tmp_path / "clone"
     (clone / "tools").mkdir(parents=True)
     for name in ("Makefile", "tools/uv.py"):
         (clone / name).write_text((ROOT / name).read_text())
     backend = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-    (clone / "pyproject.toml").write_text(backend + '[project]\nname = "paceline"\nversion = "0.1.0"\n')
+    (clone / "pyproject.toml").write_text(backend + '[project]\nname = "paceline"\nversion = "0.1"\n')
     (clone / "backend.py").write_text(BACKEND)
-    lock = "".join(f"{name}==2.13.0 --hash=sha256:{digests[name]}\n" for name in NEEDS if name != "torch")
-    (clone / "requirements.lock").write_text(lock)
+    pins = [f"{name}==2.13.0 \\\n    --hash=sha256:{digest}\n" for name, digest in digests.items() if name != "torch"]
+    (clone / "requirements.lock").write_text("".join(pins))
     return clone
 
 
-def set_up(clone, tmp_path, uv):
-    """Run `make setup` with a uv on the path that notes that it was called, and then works or fails."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "uv").write_text(f'#!/bin/sh\necho "uv $1 $2" >> {tmp_path}/calls\n{uv}\n')
-    (tools / "uv").chmod(0o755)
+def set_up(clone, tmp_path):
+    """Run `make setup` where no uv is on the path."""
+    path = [folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "uv").exists()]
     environment = {
-        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join(path),
         "HOME": str(tmp_path),
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_INDEX_URL": (tmp_path / "index").as_uri(),
     }
     words = ["make", "setup", f"PYTHON={sys.base_prefix}/bin/python3"]
-    done = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True, check=False)
-    assert (tmp_path / "calls").read_text() == "uv pip install\n"
-    return done
+    return subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("uv", [f'exec {Path(sys.executable).parent}/uv "$@"', "exit 1"], ids=["uv", "pip"])
-def test_a_set_up_installs_the_lock_whatever_is_newer(clone, tmp_path, uv):
-    """By uv, and by pip where uv cannot do it; pip 23.2 once took the newest base for base[extra]."""
-    done = set_up(clone, tmp_path, uv)
+WORKS, FAILS = f'echo "$1 $2" > used && exec {Path(sys.executable).parent}/uv "$@"', 'echo "$1 $2" > used; exit 1'
+
+
+@pytest.mark.parametrize("clone", [WORKS, FAILS], ids=["uv", "pip"], indirect=True)
+def test_a_set_up_installs_the_lock_whatever_is_newer(clone, tmp_path):
+    """By the lock's uv, and by pip where uv cannot do it; pip 23.2 once took the newest base for base[extra]."""
+    done = set_up(clone, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert (clone / "used").read_text() == "pip install\n"
     there = {folder.name for folder in clone.glob(".venv/lib/*/site-packages/*-2.1*.dist-info")}
     assert there == {f"{name}-2.13.0.dist-info" for name in NEEDS}
 
 
+@pytest.mark.parametrize("clone", [WORKS], ids=["uv"], indirect=True)
 def test_a_set_up_that_does_not_fit_together_fails(clone, tmp_path):
     lock = clone / "requirements.lock"
-    lock.write_text("".join(line for line in lock.read_text().splitlines(True) if not line.startswith("base")))
-    done = set_up(clone, tmp_path, "exit 1")
+    lock.write_text(re.sub(r"base==.*\n.*\n", "", lock.read_text()))
+    done = set_up(clone, tmp_path)
     assert done.returncode and "requires base, which is not installed" in done.stdout
     assert not (clone / ".venv/.ready").exists()

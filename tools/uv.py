@@ -46,7 +46,7 @@ def variables() -> dict[str, str]:
 def program() -> str | None:
     """Return the path of uv; if there is none, install the one of the lock first."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    entry = re.search(r"^uv==.*(\\\n.*)*", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    entry = re.search(r"^uv==.*(?:(?<=\\)\n.*)*", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     if not shutil.which("uv", path=path) and entry:
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write(entry[0])
