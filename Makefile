@@ -4,16 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs test test-federation test-browser test-trackers test-slow test-data check bench bench-dry bench-together bench-peers assets pictures dist lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-browser test-trackers test-slow test-newest test-lowest test-data check bench bench-dry bench-together bench-peers assets pictures dist lock sbom audit clean
 
 setup: $(READY)
 
-# torch comes first and pinned: any other order may pull several gigabytes of CUDA packages.
-$(READY): pyproject.toml requirements.lock
+# Dependencies are never resolved here, so that nothing outside the lock is considered; the last step checks the result.
+# uv takes seconds where pip takes a minute. torch comes from pip, which follows your own configuration to a CPU build.
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
+LOCKED := --quiet --no-deps --require-hashes -r requirements.lock
+$(READY): pyproject.toml requirements.lock tools/uv.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python tools/uv.py pip install $(LOCKED) || $(PIP) install $(LOCKED)
+	$(PIP) install --no-compile torch==2.13.0
+	$(PIP) install --no-deps --no-build-isolation -e .
+	$(BIN)/pip check || { echo "$(VENV) does not fit the lock; delete it, and start again"; exit 1; }
 	touch $(READY)
 
 # Four algorithms on 100 unequal devices: time, bytes and idle share to 90 % accuracy, five seeds each.
@@ -34,16 +38,10 @@ test: $(READY)
 test-federation: $(READY)
 	$(BIN)/pytest -m federation --override-ini "addopts=-q --strict-markers -n 2 --timeout=360"
 
-# TensorBoard, MLflow, W&B and Perfetto's trace processor read back what was written for them. They are too heavy for
-# everybody's environment, so they lie beside it; the trace processor also needs Node (Debian: apt install nodejs).
-TRACKERS := build/trackers
-$(TRACKERS)/.ready: requirements-trackers.txt $(READY)
-	rm -rf $(TRACKERS)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target $(TRACKERS) -r requirements-trackers.txt
-	touch $(TRACKERS)/.ready
-
-test-trackers: $(TRACKERS)/.ready
-	PYTHONPATH=$(CURDIR)/$(TRACKERS) $(BIN)/pytest -m trackers --override-ini "addopts=-q --strict-markers -n 2 --timeout=300"
+# TensorBoard, MLflow, W&B and Perfetto's trace processor read back what was written for them; the trace processor also
+# needs Node (Debian: apt install nodejs).
+test-trackers: $(READY)
+	$(BIN)/pytest -m trackers --override-ini "addopts=-q --strict-markers -n 2 --timeout=300"
 
 # Pages in a real browser: Debian's chromium, or the one that PACELINE_BROWSER names.
 test-browser: $(READY)
@@ -54,6 +52,18 @@ test-slow: $(READY)
 	$(BIN)/pytest -m "slow and not federation" --override-ini "addopts=-q --strict-markers -n 1"
 	$(BIN)/pytest -m "slow and federation" --override-ini "addopts=-q --strict-markers -n 0"
 	PACELINE_EXAMPLES=300 $(BIN)/pytest -m hypothesis
+
+# The newest and the lowest releases that pyproject.toml allows, without the lock, each in an environment of its own: the
+# demo, and the tests that lean on other packages most. Warnings are not errors here. PyPI's torch brings 5 GB of CUDA
+# packages along.
+LEAN := tests/contract/test_trainers.py tests/cluster tests/figures tests/ledger tests/report tests/topology tests/ui
+test-newest: RESOLUTION := highest
+test-lowest: RESOLUTION := lowest-direct
+test-newest test-lowest:
+	$(PYTHON) -m venv --clear build/$@
+	build/$@/bin/python tools/uv.py pip install --quiet --resolution $(RESOLUTION) -e ".[all,dev]"
+	build/$@/bin/paceline compare fedavg sfl psfl fedbuff --until accuracy=0.9 --seeds 5 --out build/$@/demo
+	build/$@/bin/pytest -W default $(LEAN)
 
 test-data: $(READY)
 	@test -n "$$PACELINE_DATA" || { echo "set PACELINE_DATA to a directory of datasets (see: paceline data)"; exit 2; }
@@ -110,17 +120,18 @@ $(TOOLS)/python:
 	$(PYTHON) -m venv build/tools
 	$(TOOLS)/pip install --quiet --disable-pip-version-check uv==0.13.7 cyclonedx-bom==7.5.0 pip-audit==2.10.1
 
+# One lock for all Pythons that pyproject.toml allows; what is pinned stays where it is while it fits. Delete the lock
+# first for the newest releases. torch stays outside, because its builds bring different packages.
 lock: $(TOOLS)/python
-	echo "# The pins of requirements.txt with digests of all files that the index has for them; made by \`make lock\`." > requirements.lock
-	$(TOOLS)/uv pip compile requirements.txt --generate-hashes --no-deps --universal --python-version 3.11.5 \
-		--no-header --no-annotate --quiet >> requirements.lock
+	$(TOOLS)/python tools/uv.py pip compile pyproject.toml --config-file tools/lock.toml --all-extras --universal --python-version 3.11 \
+		--generate-hashes --no-emit-package torch --no-header --no-annotate --quiet --output-file requirements.lock
 
 sbom: $(TOOLS)/python
-	$(TOOLS)/cyclonedx-py requirements requirements.txt --of JSON -o build/sbom.cdx.json
+	$(TOOLS)/cyclonedx-py requirements requirements.lock --of JSON -o build/sbom.cdx.json
 	@echo build/sbom.cdx.json
 
 audit: $(TOOLS)/python
-	$(TOOLS)/pip-audit -r requirements.txt --no-deps --disable-pip
+	$(TOOLS)/pip-audit -r requirements.lock --no-deps --disable-pip
 
 clean:
 	rm -rf $(VENV) demo runs build dist

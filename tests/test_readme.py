@@ -37,6 +37,17 @@ def test_commands_and_settings_exist():
             make_settings(name, settings)
 
 
+def test_no_page_and_no_message_installs_a_name_that_is_not_ours():
+    """Paceline is not published: whoever registers the name could send what they like."""
+    files = [README, *(file for folder in ("docs", "src") for file in (ROOT / folder).rglob("*") if file.is_file())]
+    texts = {
+        file: file.read_text() for file in files if file.suffix in {".md", ".py", ".in", ".ipynb", ".html", ".js"}
+    }
+    assert not [
+        file for file, text in texts.items() if re.search(r"pip install ['\"]?paceline(?!-)|paceline\[", text)
+    ]
+
+
 def test_the_demo_is_the_makefiles_and_its_table_has_these_columns():
     demo = re.search(r"^\t\$\(BIN\)/paceline (compare .*)$", (ROOT / "Makefile").read_text(), flags=re.M).group(1)
     table = re.search(r"\$ make demo\n(.*?)```", README.read_text(), flags=re.S).group(1).splitlines()

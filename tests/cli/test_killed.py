@@ -24,9 +24,9 @@ WORDS = [*SMALL, "rounds=16", "apfl.rounds=60", "da-dpfl.rounds=8", "local.steps
 COMMON = [word for one in WORDS for word in ("--set", one)] + ["--checkpoint", "0.05"]
 
 
-def dying(lines, delay=0.0, by=signal.SIGKILL):
+def dying(lines, delay=0.0, by=signal.SIGKILL, ignored=()):
     """When a command ends itself: when it has written so many lines of metrics, and so many seconds later."""
-    return {"lines": lines, "delay": delay, "by": int(by)}
+    return {"lines": lines, "delay": delay, "by": int(by), "ignored": ignored}
 
 
 def told_rounds(directory):
@@ -157,6 +157,13 @@ def test_a_run_that_is_asked_to_end_keeps_all(zygotes, tmp_path, by):
     assert not (directory / "out" / "running.lock").exists()
     assert zygotes[1].run(directory, "resume", "out") == 0
     assert kept_files(directory / "out") == kept_files(tmp_path / "whole" / "out")
+
+
+def test_a_closed_terminal_that_is_ignored_ends_nothing(zygotes, tmp_path):
+    """As under nohup."""
+    dies = dying(2, by=signal.SIGHUP, ignored=[signal.SIGHUP])
+    assert zygotes[0].run(tmp_path, "run", "fedavg", *COMMON, "--out", "out", dies=dies) == 0
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["status"] == "done"
 
 
 def test_who_is_interrupted_before_anything_is_written_leaves_nothing(paceline, tmp_path, monkeypatch):

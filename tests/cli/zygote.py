@@ -3,11 +3,13 @@
 Each line on its input is a command: a directory, words, when it dies, where it speaks, and its environment. It
 answers with how that ended. A child dies by its own hand, by what it has done and not by the clock, so that a busy
 machine changes nothing: when it has written so many new lines of metrics, and then at once, or so many seconds later
-if it has not ended by then. Its hash seed is that of this process.
+if it has not ended by then. Its hash seed is that of this process. It hears signals as a command in a terminal
+does, also under nohup and in the background, but for those that it is told to ignore.
 """
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -21,9 +23,11 @@ from paceline.runs.problem import tensors_once
 tensors_once("digits")
 
 
-def mortal(lines, delay, by):
+def mortal(lines, delay, by, ignored=()):
     """Make this process one that ends itself."""
     written, write = 0, RunDirectory.metric
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
     def end_later():
         time.sleep(delay)
@@ -52,6 +56,9 @@ def child(directory, words, dies, said, environment):
     os.chdir(directory)
     sys.path.insert(0, str(directory))  # as ``python -m`` has it
     os.environ |= environment
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     if dies is not None:
         mortal(**dies)
     one, other = said

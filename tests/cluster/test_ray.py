@@ -17,6 +17,14 @@ from tests.contract.test_resume import kept_files
 WORDS = [*SMALL, "psfl.participants=8", "rounds=4", "model=mlp:16", "every=1", "flush=4", "executor.threads=2"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory):
+    """Ray makes ``~/.ray``, and not every home directory can be written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def crew():
     started = cluster.start_crew(None, 3)

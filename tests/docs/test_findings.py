@@ -15,6 +15,7 @@ with warnings.catch_warnings():
     from paceline.cli.main import main
 
 PAGE, _, TIMES = (ROOT / "docs/findings.md").read_text().partition("## How long it takes")
+TIMES, _, LAST = TIMES.partition("## Last runs")
 SPANS = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", PAGE)]
 PLACEHOLDERS = {"paceline reproduce", "paceline reproduce ID", "pytest FILE -k WORDS"}
 REPRODUCED = [
@@ -71,3 +72,9 @@ def test_every_table_of_the_four_papers_has_a_row():
     judged = {words[0] for words in REPRODUCED}
     papers = {id for id, entry in REPRODUCTIONS.items() if entry.shows}
     assert papers - judged <= {"psfl-fig2", "psfl-fig7", "pfedavg-fig3"}, "drawn or told by others"
+
+
+def test_the_page_says_when_the_papers_own_scale_was_last_run():
+    told = dict(re.findall(r"^\| `([\w-]+)` \| (\d{4}-\d\d-\d\d [0-9a-f]{7}) \|", LAST, flags=re.MULTILINE))
+    assert told == {one.id: one.last for one in REPRODUCTIONS.values() if one.last not in ("", "never")}
+    assert all(bool(one.last) == ("paper" in one.scales) for one in REPRODUCTIONS.values())

@@ -11,6 +11,7 @@ from paceline.errors import SettingError
 from paceline.papers import grid as module
 from paceline.papers.claims import Claim, ahead, below, between, by_seed, final, table
 from paceline.papers.grid import Grid, Scene, Variant, by_variant, choose
+from paceline.papers.pfedavg.scenes import scenes as pfedavg_scenes
 from paceline.papers.result import Request
 from paceline.papers.trials import Finished
 from paceline.runs.until import Until
@@ -62,16 +63,25 @@ def test_a_grid_is_every_method_in_every_variant_with_every_seed():
     assert [run.trial.seed for run in by_variant({"two": found["two"]})["two"]] == [0, 1]
 
 
-def test_datasets_are_those_asked_for_or_those_that_are_here(monkeypatch):
+def test_datasets_do_not_depend_on_what_lies_on_the_machine(monkeypatch):
     known = {"mnist": 1, "cifar10": 2}
     monkeypatch.setattr(module, "is_here", lambda name: name == "mnist")
-    assert choose(Request(), known) == [1]
-    assert choose(Request(data="cifar10"), known) == [2]
-    assert choose(Request(), known, ["cifar10"]) == [2]
+    with pytest.raises(SettingError, match="not on this machine: cifar10; `paceline data`"):
+        choose(Request(), known)
+    assert choose(Request(data="mnist"), known) == [1]
+    assert choose(Request(), known, ["mnist"]) == [1]
     with pytest.raises(SettingError, match="--data is 'mnis'"):
         choose(Request(data="mnis"), known)
-    with pytest.raises(SettingError, match="none of cifar10 is here"):
-        choose(Request(), {"cifar10": 2})
+    monkeypatch.setattr(module, "is_here", lambda name: True)
+    assert choose(Request(), known) == [1, 2]
+    assert choose(Request(), known, ["cifar10"]) == [2]
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_p_fedavg_is_small_on_digits_wherever_it_runs(monkeypatch, here):
+    monkeypatch.setattr("paceline.runs.problem.is_here", lambda name: here or name == "digits")
+    monkeypatch.setattr(module, "is_here", lambda name: here or name == "digits")
+    assert [scene.name for scene in pfedavg_scenes(Request(scale="small"), ("mnist", "cifar10"))] == ["digits"]
 
 
 def test_runs_that_diverged_have_no_figure():

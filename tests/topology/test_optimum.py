@@ -108,7 +108,7 @@ def test_too_many_links_are_refused(monkeypatch):
 def test_what_the_solvers_need_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "cvxpy", None)
     ring = parse_graph("ring:5")
-    with pytest.raises(SettingError, match=r"pip install paceline\[topology\]"):
+    with pytest.raises(SettingError, match="install the extra `topology`"):
         optimal_weights(ring, solver="cvxpy")
     with pytest.raises(SettingError, match="wanted interior or cvxpy"):
         optimal_weights(ring, solver="simplex")

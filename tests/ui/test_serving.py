@@ -61,7 +61,7 @@ def test_a_directory_that_is_none_is_an_error(tmp_path):
 
 def test_without_its_packages_it_says_how_to_install_them(root, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(SettingError, match=r"pip install 'paceline\[ui\]'"):
+    with pytest.raises(SettingError, match=r"install the extra `ui`; see docs/install.md"):
         serving.serve(root, "127.0.0.1", 0)
 
 

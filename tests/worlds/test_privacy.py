@@ -113,7 +113,7 @@ def test_bad_words_are_refused(words, message):
 
 def test_without_the_package_noise_is_refused(monkeypatch):
     monkeypatch.setattr(privacy_settings, "PACKAGE", "no_such_package")
-    with pytest.raises(SettingError, match=r"pip install 'paceline\[privacy\]'"):
+    with pytest.raises(SettingError, match=r"install the extra `privacy`; see docs/install.md"):
         made("fedavg", *DP)
     assert made("fedavg", "privacy.clip=1").world.spending is not None  # clipping needs none
 

@@ -13,6 +13,8 @@ ASKED = """
 import os, signal, sys, time
 from paceline.runs.stopping import Stopping
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 asked = [getattr(signal, name) for name in sys.argv[1:]]
 with Stopping() as stopping:
     try:
@@ -54,6 +56,15 @@ def test_who_has_a_closed_terminal_ignored_goes_on(patience):
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.fixture
+def heard():
+    """A terminal that closes is heard, also under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_handlers_are_put_back():
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     with Stopping():

@@ -66,11 +66,11 @@ def _list(json: bool) -> None:
         typer.echo(dump([{k: v for k, v in entry.items() if k != "function"} for entry in listed]))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("id", "paper", "shows", "what", "scales", "needs training"):
+    for title in ("id", "paper", "shows", "what", "scales", "needs training", "last at paper scale"):
         table.add_column(title)
     for entry in REPRODUCTIONS.values():
         scales, shows = (", ".join(words) or WORDS[None] for words in (entry.scales, entry.shows))
-        table.add_row(entry.id, entry.paper, shows, entry.title, scales, entry.training)
+        table.add_row(entry.id, entry.paper, shows, entry.title, scales, entry.training, entry.last)
     wide_console().print(table)
     missing = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("not computed anew, or in part", "", "why"):

@@ -101,7 +101,7 @@ def _decode(job: tuple[Path | bytes, tuple[int, int] | None, str]) -> NDArray[np
     try:
         from PIL import Image
     except ImportError as error:
-        raise DataError(f"{where}: needs Pillow; install it with `pip install paceline[images]`") from error
+        raise DataError(f"{where}: needs Pillow; install the extra `images`; see docs/install.md") from error
     where = str(source) if isinstance(source, Path) else where
     try:
         with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:

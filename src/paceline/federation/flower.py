@@ -25,7 +25,7 @@ class FlowerError(PacelineError):
 def require_flower() -> None:
     """Refuse to begin without Flower."""
     if find_spec("flwr") is None:
-        raise SettingError("a federation needs Flower, which is not installed: pip install 'paceline[flower]'")
+        raise SettingError("a federation needs Flower; install the extra `flower`; see docs/install.md")
 
 
 def program(name: str) -> str:
@@ -33,7 +33,7 @@ def program(name: str) -> str:
     own = Path(sys.executable).parent / name
     found = str(own) if own.exists() else shutil.which(name)
     if found is None:
-        raise SettingError(f"there is no program {name}; install Flower again: pip install 'paceline[flower]'")
+        raise SettingError(f"there is no program {name}; install the extra `flower` again; see docs/install.md")
     return found
 
 

@@ -258,7 +258,7 @@ class Ledger:
             return
         kinds = pa.DictionaryArray.from_arrays(pa.array(columns[1].astype(np.int8)), pa.array(KINDS))
         arrays = [
-            kinds if item.name == "kind" else pa.array(column.astype(item.type.to_pandas_dtype()))
+            kinds if item.name == "kind" else pa.array(column).cast(item.type, safe=False)
             for column, item in zip(columns, SCHEMA, strict=True)
         ]
         table = pa.Table.from_arrays(arrays, schema=SCHEMA)

@@ -24,6 +24,9 @@ class Entry:
     shows: tuple[str, ...] = ()
     """The tables, figures and theorems of the paper that it computes anew; empty for what the paper does not have."""
 
+    last: str = ""
+    """The day and the commit of the last run with `--scale paper`; empty without that scale."""
+
     @property
     def trained(self) -> bool:
         """Whether models are trained whatever the scale, which takes longer and may use a GPU."""
@@ -60,13 +63,32 @@ PFEDAVG = "P-FedAvg, ToN 2022"
 DADPFL = "DA-DPFL, TNNLS"
 
 
+LAST = {
+    "psfl-fig3": "2026-11-15 b3078ec",
+    "psfl-fig7": "2026-11-16 935003d",
+    "psfl-fig8": "2026-11-16 131c365",
+    "psfl-fig9": "2026-11-16 3f10b09",
+    "psfl-structures": "2026-11-16 935003d",
+    "pfedavg-fig4": "2026-11-16 131c365",
+    "pfedavg-fig5": "2026-11-16 131c365",
+    "pfedavg-fig6": "2026-11-15 0817b49",
+    "pfedavg-fig7": "2026-11-15 0817b49",
+    "pfedavg-fig8": "2026-11-15 0817b49",
+    "pfedavg-graphs": "2026-11-16 131c365",
+}
+"""The last runs of `--scale paper`, as docs/findings.md explains; nothing else was ever run at that scale."""
+
+
 def _entries(paper: str, prefix: str, *rows: tuple[str, str, str, tuple[str, ...], tuple[str, ...]]) -> list[Entry]:
     """Of one paper: the rest of the ID, the title, where its function is, what it shows, and its scales."""
     package = f"paceline.papers.{prefix}"
     return [
-        Entry(f"{prefix}-{id}", title, paper, f"{package}.{at}", scales, shows)
+        Entry(
+            name := f"{prefix}-{id}", title, paper, f"{package}.{at}", scales, shows,
+            LAST.get(name, "never" if "paper" in scales else ""),
+        )
         for id, title, at, shows, scales in rows
-    ]
+    ]  # fmt: skip
 
 
 ENTRIES = (

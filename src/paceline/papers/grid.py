@@ -104,11 +104,14 @@ def by_variant(found: Found) -> dict[str, list[Finished]]:
 
 
 def choose(request: Request, known: Mapping[str, S], default: Sequence[str] | None = None) -> list[S]:
-    """What belongs to the dataset that is asked for; else to the default ones, or to all that are on this machine."""
+    """Return what belongs to the dataset that is asked for; else to the default ones, or to all.
+
+    A dataset that is not on this machine is an error: which rows a table has must not depend on it.
+    """
     if request.data is not None and request.data not in known:
         raise SettingError(f"--data is {request.data!r}; {nearest(request.data, known)}")
-    usual = [name for name in known if is_here(name)] if default is None else default
-    wanted = [request.data] if request.data else usual
-    if not wanted:
-        raise SettingError(f"none of {', '.join(known)} is here; `paceline data` says how to get them")
+    wanted = [request.data] if request.data else [*(known if default is None else default)]
+    missing = [name for name in wanted if not is_here(name)]
+    if missing:
+        raise SettingError(f"not on this machine: {', '.join(missing)}; see `paceline data`, or choose by --data")
     return [known[name] for name in wanted]

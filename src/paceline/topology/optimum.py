@@ -72,7 +72,7 @@ def optimal_weights(
 ) -> Optimum:
     """Edge weights that are best by this objective; no entry of W is negative unless ``signed`` (PF-E3).
 
-    ``solver="cvxpy"`` asks a general solver instead, which needs ``paceline[topology]`` and is for small graphs.
+    ``solver="cvxpy"`` asks a general solver instead, which needs the extra ``topology`` and is for small graphs.
     """
     graph.require_connected()
     if solver not in ("interior", "cvxpy"):

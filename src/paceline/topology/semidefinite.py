@@ -26,7 +26,8 @@ def solve_semidefinite(graph: Graph, *, signed: bool = False, all_modes: bool = 
         cp: Any = import_module("cvxpy")
     except ImportError:
         raise SettingError(
-            "the solver cvxpy is not installed; pip install paceline[topology], or use the solver interior"
+            "the solver cvxpy is not installed; install the extra `topology` (see docs/install.md), or use the"
+            " solver interior"
         ) from None
     if graph.nodes > MOST_NODES:
         raise SettingError(

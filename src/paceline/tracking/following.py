@@ -54,7 +54,8 @@ def check_trackers(names: str | Sequence[str]) -> list[str]:
         package = TRACKERS[name].package
         if find_spec(package) is None:
             raise SettingError(
-                f"--track {name} needs a package that is not installed; pip install 'paceline[{package}]'"
+                f"--track {name} needs a package that is not installed; install the extra `{package}`;"
+                " see docs/install.md"
             )
     return asked
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paceline.errors import SettingError
 
-WEB = "paceline ui needs Starlette and uvicorn; install them with: pip install 'paceline[ui]'"
+WEB = "paceline ui needs Starlette and uvicorn; install the extra `ui`; see docs/install.md"
 OPEN = (
     "warning: {host} can be reached from other machines, and there is no password: whoever reaches this port can read"
     " all runs below {root} and have plans computed here. Better listen at 127.0.0.1 and come by"

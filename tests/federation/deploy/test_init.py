@@ -161,7 +161,7 @@ def test_without_flower_the_error_says_what_to_install(init, tmp_path, monkeypat
     monkeypatch.delitem(sys.modules, "paceline.federation.deploy.readme", raising=False)
     monkeypatch.setitem(sys.modules, "cryptography", None)
     status, told = init(str(tmp_path / "fed"))
-    assert status == 1 and "pip install 'paceline[flower]'" in told
+    assert status == 1 and "install the extra `flower`; see docs/install.md" in told
     assert not any(tmp_path.iterdir())
 
 

@@ -53,7 +53,8 @@ def _files(scene: Scene) -> dict[str, tuple[bytes, int]]:
         from paceline.federation.deploy.readme import readme
     except ModuleNotFoundError as missing:
         raise SettingError(
-            f"certificates need the package {missing.name}, which comes with Flower: pip install 'paceline[flower]'"
+            f"certificates need the package {missing.name}, which comes with Flower; install the"
+            " extra `flower`; see docs/install.md"
         ) from None
     made = make_authority(scene.name)
     authority, server = made.pair(), make_server(made, scene.name, scene.hosts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import paceline
 from paceline.federation.deploy.certificates import AUTHORITY_DAYS, SERVER_DAYS
 from paceline.federation.deploy.texts import HOME, RETRY, Scene
 
@@ -44,10 +45,11 @@ Look from a node's machine. The first must print 403, the second must not connec
 
     sudo useradd --system --home-dir $HOME --shell /usr/sbin/nologin paceline
     sudo python3 -m venv /opt/paceline
-    sudo /opt/paceline/bin/pip install 'paceline[flower]'
+    sudo /opt/paceline/bin/pip install './paceline-$VERSION-py3-none-any.whl[flower]'
     sudo install -d -o paceline -g paceline -m 700 $HOME
 
-The same versions of Paceline, torch and flwr everywhere: then results have the same bits as a simulation.
+`make dist` in a clone of Paceline makes the wheel (docs/install.md). The same versions of Paceline, torch and flwr
+everywhere: then results have the same bits as a simulation.
 
 ## The server
 
@@ -133,6 +135,7 @@ def readme(scene: Scene) -> str:
         "HOME": HOME,
         "FIRST": scene.nodes[0],
         "RETRY": str(RETRY),
+        "VERSION": paceline.__version__,
         "SAN": ",".join(f"{'DNS' if address_of(host) is None else 'IP'}:{host}" for host in scene.hosts),
     }
     page = _PAGE

@@ -130,7 +130,7 @@ def _imported() -> Any:
     try:
         import ray
     except ImportError:
-        raise SettingError("executor.name=ray needs Ray: pip install 'paceline[ray]'") from None
+        raise SettingError("executor.name=ray needs Ray; install the extra `ray`; see docs/install.md") from None
     return ray
 
 

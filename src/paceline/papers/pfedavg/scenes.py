@@ -20,7 +20,6 @@ from paceline.papers.trials import Column, Finished, Laboratory
 from paceline.papers.tuning import TUNING
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.making import make_run
-from paceline.runs.problem import is_here
 from paceline.runs.settings import ExecutorSettings, make_settings
 
 COMMON = (
@@ -77,9 +76,9 @@ classes, and servers differ by chance only."""
 
 
 def scenes(request: Request, names: Sequence[str]) -> list[Scene]:
-    """The datasets of a figure that are here; at the small scale one, digits where MNIST is not."""
+    """Return the datasets of a figure; at the small scale digits unless another is asked for."""
     if request.scale == "small":
-        return choose(request, SMALL, ["mnist" if is_here("mnist") else "digits"])
+        return choose(request, SMALL, ["digits"])
     return choose(request, {name: PAPER[name] for name in names})
 
 

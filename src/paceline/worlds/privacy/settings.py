@@ -47,8 +47,8 @@ class Privacy:
             raise SettingError(f"privacy.clip is {self.clip:g}, but {name} cannot be made private: {reason}")
         if self.noise and find_spec(PACKAGE) is None:
             raise SettingError(
-                "privacy.noise needs the package dp-accounting, which says what ε it comes to; pip install"
-                " 'paceline[privacy]'"
+                "privacy.noise needs the package dp-accounting, which computes ε; install the extra `privacy`;"
+                " see docs/install.md"
             )
         return traits.private
 
