@@ -111,7 +111,7 @@ def gone(code):
 
 
 def test_a_node_that_is_slow_is_not_taken_for_a_superlink_that_is_away(tmp_path):
-    """Flower says of a message that has grown too old that it is not there; then there is no time to send it again."""
+    """Flower says that a message that is too old is not there; then there is no time to send it again."""
     begun = time.monotonic()
 
     def pull():

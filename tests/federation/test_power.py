@@ -40,6 +40,6 @@ def test_what_is_complete_is_on_the_disk_before_its_recovery_folder_goes(tmp_pat
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     left = {path.name: disk.left_of(path) == path.read_bytes() for path in files}
     assert all(left.values()), left
-    assert {EXPERIMENT, SETTINGS, "metrics.jsonl", "summary.json", "model.safetensors", "journal.jsonl"} <= left.keys()
+    assert {EXPERIMENT, SETTINGS, "metrics.jsonl", "summary.json", "model.safetensors"} <= left.keys()
     assert any(path.parent.name == "spans" for path in files)
     grid.stop()

@@ -83,7 +83,7 @@ def test_a_process_that_was_made_by_the_holder_ends_no_lock(tmp_path):
 
 
 def test_numbers_of_processes_say_nothing(tmp_path):
-    """Two containers count their processes by themselves: there, others have the same number, or none that is known."""
+    """Two containers count their processes by themselves: others may have the same number, or an unknown one."""
     with Lock(tmp_path):
         (tmp_path / FILE).write_text(json.dumps(OTHERS))
         with pytest.raises(SettingError, match="is being written by process 99999999"):
@@ -146,10 +146,12 @@ def test_without_locks_of_the_system_processes_are_asked_for_and_that_is_said(tm
         raise OSError(errno.EOPNOTSUPP, "not supported")
 
     monkeypatch.setattr(fcntl, "flock", unable)
-    with pytest.warns(UserWarning, match="has no locks"), Lock(tmp_path):
-        assert is_held(tmp_path)
-        with pytest.raises(SettingError, match=f"is being written by process {os.getpid()}"):
-            Lock(tmp_path).__enter__()
+    with pytest.warns(UserWarning, match="has no locks"):
+        lock = Lock(tmp_path).__enter__()
+    assert is_held(tmp_path)
+    with pytest.raises(SettingError, match=f"is being written by process {os.getpid()}"):
+        Lock(tmp_path).__enter__()
+    lock.__exit__()
     (tmp_path / FILE).write_text(json.dumps(OTHERS))
     assert not is_held(tmp_path)
     with pytest.warns(UserWarning, match="has no locks"), Lock(tmp_path):

@@ -1,8 +1,8 @@
-"""Letters by way of Flower's grid: one thread hands them over, one looks for replies, and one sees to their deadlines.
+"""Letters by way of Flower's grid: one thread hands them over, one looks for replies, one sees to their deadlines.
 
 Replies are pulled one by one: one that is half uploaded would delay the others. Whatever goes wrong on the way is
-told as ``Lost``, with Flower's code; who sent the letter decides whether to send it again. A deadline holds also where
-the SuperLink neither answers nor hangs up. Whatever else ends one of the threads ends all of them, and is told.
+told as ``Lost``, with Flower's code; who sent the letter decides whether to send it again. A deadline holds where the
+SuperLink neither answers nor hangs up. Whatever else ends one of the threads ends all of them, and is told.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Courier:
             self._on_end(problem)
 
     def _asked(self, call: Callable[[], Iterable[T]]) -> list[T] | None:
-        """What the SuperLink says; None if it cannot be reached. It may come back; a run that it has ended does not."""
+        """What the SuperLink says; None if it cannot be reached, which may pass, as nothing else that goes wrong."""
         try:
             return list(call())
         except (httpx.HTTPError, OSError) as problem:
@@ -155,19 +155,18 @@ class Courier:
 
     def _push_one(self, letter: Letter) -> None:
         records = to_records(letter.words, letter.blobs)
-        while (left := letter.deadline - time.monotonic()) > 0 and letter in self._open:
-            message = Message(records, letter.node, "query", ttl=left)
-            if (numbers := self._asked(partial(self._grid.push_messages, [message]))) is not None:
-                break
-            if self._stopping.is_set():
+        while letter in self._open and not self._stopping.is_set():
+            if (left := letter.deadline - time.monotonic()) <= 0:
                 return
-        else:
+            message = Message(records, letter.node, "query", ttl=left)
+            if (numbers := self._asked(partial(self._grid.push_messages, [message]))) is None:
+                continue
+            if numbers[0]:
+                with self._lock:
+                    self._flying[numbers[0]] = letter
+            else:  # Flower has told of no such node
+                self._reply(letter, Lost(LEFT, "the SuperLink does not take messages for this node"))
             return
-        if numbers[0]:
-            with self._lock:
-                self._flying[numbers[0]] = letter
-        else:  # Flower has told of no such node
-            self._reply(letter, Lost(LEFT, "the SuperLink does not take messages for this node"))
 
     # -- in the thread that sees to deadlines -----------------------------------------------------------------------
 
@@ -191,7 +190,8 @@ class Courier:
                     self._on_look(set(there))
             with self._lock:
                 self._flying = {number: letter for number, letter in self._flying.items() if letter in self._open}
-            for number, letter in list(self._flying.items()):
+                flying = list(self._flying.items())
+            for number, letter in flying:
                 if (replies := self._asked(partial(self._grid.pull_messages, [number]))) is None:
                     break
                 for reply in replies:

@@ -277,7 +277,6 @@ class Nodes:
 
     def _end(self, problem: BaseException) -> None:
         """Nothing more can be carried. A full disk is no failure of the run."""
-        of_disk = isinstance(problem, OSError) and is_of_disk(problem)
         if not isinstance(problem, OSError) or not is_of_disk(problem):
             problem = SiteError(f"{type(problem).__name__}: {problem}")
         self._give_up(problem)
