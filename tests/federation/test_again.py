@@ -9,7 +9,8 @@ import pytest
 from paceline.errors import DataError, SettingError
 from paceline.federation import serving
 from paceline.federation.conducting import make
-from paceline.federation.config import RunConfig, read_server
+from paceline.federation.config import RunConfig, read_node, read_server
+from paceline.federation.joining import join
 from paceline.federation.trying import write_federation
 from paceline.ledger.lock import Lock, started
 from paceline.runs.performing import Hosting, perform
@@ -69,6 +70,15 @@ def test_of_two_servers_of_one_federation_one_is_refused_and_disturbs_nothing(se
     with Lock(read_server(server).state), pytest.raises(SettingError, match="is being written by process"):
         serving.Server(server, print).run()
     assert left.poll() is None
+
+
+def test_of_two_nodes_with_one_directory_one_is_refused(server):
+    """They would train and answer the same tasks into the same files."""
+    node = server.parent / "node0.toml"
+    directory = read_node(node).directory
+    directory.mkdir(parents=True)
+    with Lock(directory), pytest.raises(SettingError, match="is being written by process"):
+        join(node, print)
 
 
 def test_a_run_that_has_not_ended_is_not_replayed(server):
