@@ -3,8 +3,8 @@
 Each line on its input is a command: a directory, words, when it dies, where it speaks, and its environment. It
 answers with how that ended. A child dies by its own hand, by what it has done and not by the clock, so that a busy
 machine changes nothing: when it has written so many new lines of metrics (or entries of its journal: then its workers
-are threads that die with it), and then at once, or so many seconds later if it has not ended by then. Its hash seed is
-that of this process.
+are threads that die with it), and then at once, or so many seconds later if it has not ended by then. Its hash seed
+is that of this process.
 """
 
 import json
