@@ -5,7 +5,10 @@ import subprocess
 import sys
 
 import pytest
+import typer
+from rich.console import Console
 
+from paceline.cli.serve import followed
 from paceline.errors import DataError, SettingError
 from paceline.federation import serving
 from paceline.federation.conducting import make
@@ -29,16 +32,16 @@ with Lock(pathlib.Path(sys.argv[1])):
 """
 
 
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
 @pytest.fixture
 def server(tmp_path):
     """The file of a server whose run was interrupted."""
     words = [word for word in WORDS if not word.startswith("clients=")]
     file, _ = write_federation(tmp_path / "all", RunConfig(out=str(tmp_path / "out"), settings=words), 3)
     grid = MemoryGrid(tmp_path / "nodes", 3)
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
         perform(make(read_server(file)), interrupt, None, Hosting(grid.hosts(), 60.0, Checks()))
     grid.stop()
@@ -82,5 +85,11 @@ def test_of_two_nodes_with_one_directory_one_is_refused(server):
 
 
 def test_a_run_that_has_not_ended_is_not_replayed(server):
-    with pytest.raises(DataError, match="holds no finished run: its summary says 'interrupted'; go on with it first"):
+    with pytest.raises(DataError, match="holds no finished run; go on with it first"):
         replay(read_server(server).out)
+
+
+def test_json_of_a_run_that_was_interrupted_is_printed_too(server, capsys):
+    with pytest.raises(typer.Exit):
+        followed(interrupt, read_server(server).out, "paceline serve", Console(stderr=True), json=True)
+    assert json.loads(capsys.readouterr().out)["status"] == "interrupted"

@@ -117,9 +117,10 @@ def summaries_json(outcome: Outcome) -> str:
 
 def kept_json(directories: Sequence[Path]) -> str:
     """The summaries on disk of what was interrupted, in the same form; what the executor did is not there."""
-    files = [path / "summary.json" for path in directories]
-    runs = [parse_object(read_text(file), str(file)) for file in files if file.exists()]
-    return json.dumps({"runs": runs, "executor": None}, indent=2)
+    files = [file for path in directories if (file := path / "summary.json").exists()]
+    return json.dumps(
+        {"runs": [parse_object(read_text(file), str(file)) for file in files], "executor": None}, indent=2
+    )
 
 
 def print_settings(settings: Settings, *, explain: bool = False) -> None:

@@ -27,10 +27,8 @@ T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 POLL, LOOK = 0.1, 3.0
 """Seconds between two looks for replies, and for who is there."""
-REST = 1.0
-"""Seconds of rest after the SuperLink could not be reached."""
-PARTING = 5.0
-"""Seconds for which a call of the SuperLink that is under way is waited for at the end."""
+REST, PARTING = 1.0, 5.0
+"""Seconds of rest after the SuperLink could not be reached, and for which a call under way is waited for at last."""
 LATE, REFUSED, LEFT = -1, -2, -3
 """Codes of ours beside Flower's: no reply in time; a reply that is none; the node is not there."""
 
@@ -172,12 +170,9 @@ class Courier:
 
     def _expire(self) -> None:
         while not self._stopping.wait(POLL):
-            with self._lock:
-                late = [letter for letter in self._open if letter.deadline <= time.monotonic()]
-                flying = set(self._flying.values())
-            for letter in late:
-                why = f"no answer within {letter.seconds:g} s"
-                self._reply(letter, Lost(LATE, why if letter in flying else "the SuperLink could not be reached"))
+            for letter in list(self._open):
+                if letter.deadline <= time.monotonic():
+                    self._reply(letter, Lost(LATE, f"no answer within {letter.seconds:g} s"))
 
     # -- in the thread that looks for replies -----------------------------------------------------------------------
 

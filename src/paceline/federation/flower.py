@@ -150,11 +150,9 @@ def write_connection(config: ServerConfig) -> None:
 
 def flwr(config: ServerConfig, *words: str) -> str:
     """Have Flower's command line do something; what it says."""
-    command, surroundings = [program("flwr"), *words], environment(home(config.state))
+    command, own = [program("flwr"), *words], environment(home(config.state))
     try:
-        done = subprocess.run(
-            command, env=surroundings, capture_output=True, text=True, check=False, timeout=PATIENCE
-        )
+        done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         raise FlowerError(f"flwr {' '.join(words[:2])} has not ended within {PATIENCE:g} s") from None
     if done.returncode:

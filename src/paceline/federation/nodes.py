@@ -313,8 +313,7 @@ class Node:
         box: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._nodes.ask(self._client, words, blobs, box.put)
         found = box.get()
-        if found is not None and "lost" not in found.words:
-            return found
-        if self._nodes.problem is not None:
+        found = None if found is None or "lost" in found.words else found
+        if found is None and self._nodes.problem is not None:
             raise self._nodes.problem
-        return None
+        return found

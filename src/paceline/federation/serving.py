@@ -56,10 +56,9 @@ class Server:
 
     def run(self, tend: Callable[[], None] = lambda: None) -> None:
         """Serve until the run has ended; ``tend`` is called now and then meanwhile."""
-        state = self.config.state
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with Lock(state), Stopping(patience=0):  # who serves here alone ends what a server that was killed has left
-            for old in state.glob("server-*.json"):
+        self.config.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with Lock(self.config.state), Stopping(patience=0):
+            for old in self.config.state.glob("server-*.json"):  # of a server that was killed, for we are alone here
                 end(_holder(old))
             self.check()
             try:

@@ -89,14 +89,10 @@ def _taken(path: Path) -> int | None:
     """The open file, if it is free and still the one that all others find."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     try:
-        free = _locked(handle, fcntl.LOCK_EX)
-        if free is None:
+        if not (free := _locked(handle, fcntl.LOCK_EX)):
             refuse_held(path.parent)
-            warnings.warn(
-                f"{path.parent} has no locks (flock): see that one machine alone writes there", stacklevel=3
-            )
-        elif not free and not _locked(handle, fcntl.LOCK_SH):
-            raise _refused(path.parent)
+        if free is None:
+            warnings.warn(f"{path.parent} has no locks (flock): let one machine alone write there", stacklevel=3)
         if free is not False and os.path.samestat(os.fstat(handle), path.lstat()):
             _HELD.add(handle)
     except FileNotFoundError:  # whoever held it has just removed it
@@ -135,23 +131,15 @@ def is_held(directory: Path) -> bool:
 def refuse_held(directory: Path) -> None:
     """Refuse a directory into which somebody writes now."""
     if is_held(directory):
-        raise _refused(directory)
-
-
-def _refused(directory: Path) -> SettingError:
-    holder = read_holder(directory)
-    who = "another process" if holder is None else f"process {holder.pid}, which still runs"
-    return SettingError(f"{directory} is being written by {who}; wait for it, stop it, or name another directory")
+        holder = read_holder(directory)
+        who = "another process" if holder is None else f"process {holder.pid}, which still runs"
+        raise SettingError(f"{directory} is being written by {who}; wait for it, stop it, or name another directory")
 
 
 def read_holder(directory: Path) -> Holder | None:
     """Who writes in a directory, or did when it died; None if nobody can be made out."""
-    return _read(directory / FILE)
-
-
-def _read(path: Path) -> Holder | None:
     try:
-        words = parse_object(read_text(path, most=LARGEST), str(path))
+        words = parse_object(read_text(directory / FILE, most=LARGEST), FILE)
         return Holder(int(words["pid"]), str(words["started"]))
     except (OSError, DataError, ValueError, KeyError, TypeError):
         return None

@@ -8,8 +8,6 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -153,36 +151,32 @@ def start_crew(address: str | None, workers: int | None) -> RayCrew:
 
 
 def _join(ray: Any, address: str | None, workers: int | None) -> None:
+    """Have a cluster. SIGTERM does what it did before: Ray would end this process with a status of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        _begin(ray, address, workers)
+    except SystemExit:
+        signal.signal(signal.SIGTERM, before)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def _begin(ray: Any, address: str | None, workers: int | None) -> None:
     quiet = {"log_to_driver": False, "configure_logging": False}
     if address is None:
         cpus = workers or os.cpu_count() or 1
-        with _own_ending():
-            ray.init(address="local", num_cpus=cpus, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+        ray.init(address="local", num_cpus=cpus, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
         return
     try:
         _knock(address)
-        with _own_ending():
-            ray.init(address=address, **quiet)
+        ray.init(address=address, **quiet)
     except (OSError, ValueError, ImportError, RuntimeError) as problem:
         raise SettingError(
             f"executor.cluster is {address!r}, where no Ray cluster answers ({problem}); wanted HOST:PORT of its head"
             " node, or `auto` on a machine of the cluster"
         ) from None
-
-
-@contextmanager
-def _own_ending() -> Iterator[None]:
-    """SIGTERM does what it did before: Ray would end this process with a status of its own."""
-    before, asked = signal.getsignal(signal.SIGTERM), False
-    try:
-        yield
-    except SystemExit:
-        asked = True
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
-    if asked:
-        signal.raise_signal(signal.SIGTERM)
 
 
 def _knock(address: str) -> None:

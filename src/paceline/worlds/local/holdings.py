@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 
 from paceline.errors import Misplaced
 from paceline.learn.graph import Model
@@ -52,7 +51,7 @@ class Holdings:
     def told(self, client: int, handles: Sequence[str]) -> None:
         """A device has forgotten these. (The list stays the same one: models add to it when they are gone.)"""
         for handle in handles:
-            with suppress(ValueError):  # it was told twice at once
+            if handle in self._forgotten[client]:  # else it was told twice at once
                 self._forgotten[client].remove(handle)
 
     # -- what is observed ----------------------------------------------------------------------------------------
