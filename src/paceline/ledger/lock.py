@@ -21,8 +21,8 @@ from paceline.reading import parse_object, read_text
 FILE = "running.lock"
 LARGEST = 4096
 """Bytes of such a file; one that is larger is not ours."""
-PAUSE = 0.01
-"""Seconds after which one tries again what somebody who only looked has prevented."""
+PAUSE, PATIENCE = 0.01, 10.0
+"""Seconds after which one looks again, and for which files of a process that has died may still be open."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,8 @@ def _taken(path: Path) -> int | None:
             refuse_held(path.parent)
         if free is None:
             warnings.warn(f"{path.parent} has no locks (flock): let one machine alone write there", stacklevel=3)
-        if free is not False and os.path.samestat(os.fstat(handle), path.lstat()):
+        if free is not False and os.fstat(handle).st_nlink:  # else whoever held it has just removed it
             _HELD.add(handle)
-    except FileNotFoundError:  # whoever held it has just removed it
-        pass
     finally:
         if handle not in _HELD:
             os.close(handle)
@@ -130,10 +128,13 @@ def is_held(directory: Path) -> bool:
 
 def refuse_held(directory: Path) -> None:
     """Refuse a directory into which somebody writes now."""
-    if is_held(directory):
+    until = time.monotonic() + PATIENCE
+    while is_held(directory):
         holder = read_holder(directory)
-        who = "another process" if holder is None else f"process {holder.pid}, which still runs"
-        raise SettingError(f"{directory} is being written by {who}; wait for it, stop it, or name another directory")
+        if (holder is not None and holder.runs) or time.monotonic() >= until:
+            who = "another process" if holder is None else f"process {holder.pid}, which still runs"
+            raise SettingError(f"{directory} is being written by {who}; wait, stop it, or name another directory")
+        time.sleep(PAUSE)
 
 
 def read_holder(directory: Path) -> Holder | None:
