@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -222,6 +223,45 @@ def test_a_run_goes_on_when_nobody_reads_its_log_and_its_page_is_written_when_no
     assert paceline("run", "fedavg", *COMMON, "--out", "out").status == 1  # the table could not be printed
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["status"] == "done"
     assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_disk_that_is_full_while_a_checkpoint_is_written_ends_the_command_and_says_how_to_go_on(
+    paceline, tmp_path, monkeypatch
+):
+    save = Keeper.save
+
+    def without_room(self):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))  # its stops have room, its values have not
+        try:
+            save(self)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Keeper, "save", without_room)
+        done = paceline("run", "fedavg", *COMMON, "--set", "model=mlp:32", "--checkpoint", "0", "--out", "out")
+    assert done.status == 1 and "cut off; when there is room again, go on: paceline resume out" in done.err, done.err
+    assert "error: [Errno 27] File too large" in done.err and "Traceback" not in done.err
+    assert paceline("resume", "out").status == 0
+
+
+def test_a_command_that_cannot_be_read_keeps_nobody_from_going_on(paceline, tmp_path, monkeypatch):
+    stopped = Keeper.stopped
+
+    def stop(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        stopped(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Keeper, "stopped", stop)
+        done = paceline("run", "fedavg", *COMMON, "--out", "out", "--quiet", "--json")
+    assert done.status == 130
+    (summary,) = json.loads(done.out)["runs"]  # who is interrupted says how far it has come
+    assert summary["status"] == "interrupted"
+    (tmp_path / "out" / "command.txt").write_bytes(b"paceline run \xff")
+    done = paceline("resume", "out")
+    assert (done.status, "error" in done.err) == (0, False), done.err
 
 
 def test_two_at_once_do_not_mix(zygotes, tmp_path):

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -92,3 +94,31 @@ def test_a_worker_that_is_killed_in_the_middle(crew, local, tmp_path, monkeypatc
 def test_a_cluster_that_is_not_there():
     with pytest.raises(SettingError, match=r"'127.0.0.1:1', where no Ray cluster answers"):
         cluster._join(None, "127.0.0.1:1", 1)
+
+
+class Ended(Exception):
+    """Somebody heard SIGTERM."""
+
+
+@pytest.mark.parametrize("meanwhile", [True, False])
+def test_who_is_asked_to_end_before_anything_is_learned_ends_as_without_ray(meanwhile, monkeypatch):
+    """Ray hears SIGTERM by itself as soon as it begins, and ends the process with a status of 1 or 15."""
+
+    def heard(number, frame):
+        raise Ended
+
+    def init(**_):
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+        if meanwhile:
+            signal.raise_signal(signal.SIGTERM)
+
+    def begin_and_end():
+        cluster._join(SimpleNamespace(init=init), None, 1)
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, heard)
+    try:
+        with pytest.raises(Ended):
+            begin_and_end()
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from functools import partial
 
 import pytest
@@ -19,6 +20,7 @@ from paceline.runs.performing import perform, read_resumption, resume
 from paceline.runs.replay import replay
 from paceline.worlds.local.journal import Journal, read_journal
 from paceline.worlds.local.worker import Device
+from tests.cli.conftest import Zygote
 from tests.contract.test_places import SMALL
 from tests.contract.test_resume import Cut, full_disk
 from tests.worlds.threads import Thread
@@ -31,9 +33,27 @@ ROUNDS = {"fedavg": 3, "da-dpfl": 5}
 WORDS = [word for word in SMALL if not word.startswith("fleet.")] + ["every=1"]
 
 
+@pytest.fixture(scope="module")
+def zygote():
+    """A process that makes others of itself, which can really be killed."""
+    made = Zygote(1)
+    yield made
+    made.close()
+
+
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
     monkeypatch.setattr(performing, "make_local_run", partial(make_local_run, launch=Thread))
+
+
+def copied(directory, copy):
+    """Copy again what changes meanwhile: threads go on to write what devices hold, and to forget it."""
+    while True:
+        try:
+            shutil.copytree(directory, copy, ignore=shutil.ignore_patterns(lock.FILE))
+            return
+        except (shutil.Error, FileNotFoundError):
+            shutil.rmtree(copy)
 
 
 def cutting(monkeypatch, directory, copy, entries, stops=None):
@@ -44,7 +64,7 @@ def cutting(monkeypatch, directory, copy, entries, stops=None):
     def happens(what, limit):
         seen[what] += 1
         if seen[what] == limit:
-            shutil.copytree(directory, copy, ignore=shutil.ignore_patterns(lock.FILE))
+            copied(directory, copy)
             raise Cut
 
     def add(self, entry):
@@ -86,13 +106,12 @@ def rows(directory):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_cut_off_twice_and_resumed(name, tmp_path, monkeypatch):
-    first = cut_off(
-        monkeypatch, lambda: started(name, tmp_path / "one"), tmp_path / "one", tmp_path / "two", ENTRIES[0]
-    )
-    known = rows(first)
-    cut_off(monkeypatch, lambda: resume(read_resumption(first)), first, tmp_path / "three", ENTRIES[1])
-    directory = tmp_path / "three"
+def test_cut_off_twice_and_resumed(name, tmp_path, zygote):
+    directory = tmp_path / "out"
+    command = ["run", name, "--world", "local", "--workers", "2", "--out", "out", *(f"--set={one}" for one in WORDS)]
+    assert zygote.run(tmp_path, *command, dies={"entries": ENTRIES[0]}) == -signal.SIGKILL
+    known = rows(directory)
+    assert zygote.run(tmp_path, "resume", "out", dies={"entries": ENTRIES[1]}) == -signal.SIGKILL
     assert rows(directory)[: len(known)] == known
     known, past = rows(directory), (directory / JOURNAL).read_text()
     outcome = resume(read_resumption(directory))
@@ -158,11 +177,14 @@ def test_another_course_is_an_error_that_says_so(tmp_path, monkeypatch):
         resume(read_resumption(directory))
 
 
-@pytest.mark.parametrize("where", [(Device, "hold"), (Journal, "add")])
-def test_a_disk_that_is_full_is_not_the_end_of_a_run(where, tmp_path, monkeypatch):
-    """Neither where a worker writes what it holds, nor where the run writes what happened."""
+@pytest.mark.parametrize(
+    ("where", "algorithm", "entries"),
+    [((Device, "hold"), "fedavg", 5), *(((Journal, "add"), name, k) for name, k in (("fedavg", 5), ("da-dpfl", 15)))],
+)
+def test_a_disk_that_is_full_is_not_the_end_of_a_run(where, algorithm, entries, tmp_path, monkeypatch):
+    """Neither where a worker writes what it holds, nor where the run writes what happened: in whatever branch."""
     kind, name = where
-    done, left = getattr(kind, name), iter(range(5))
+    done, left = getattr(kind, name), iter(range(entries))
 
     def until_full(self, *words):
         return done(self, *words) if next(left, None) is not None else full_disk()
@@ -170,7 +192,7 @@ def test_a_disk_that_is_full_is_not_the_end_of_a_run(where, tmp_path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(kind, name, until_full)
         with pytest.raises(OSError, match="No space left"):
-            started("fedavg", tmp_path / "out")
+            started(algorithm, tmp_path / "out")
     assert resume(read_resumption(tmp_path / "out")).failures == []
     assert replay(tmp_path / "out").equal
 

@@ -37,6 +37,8 @@ class MemoryGrid:
     def __init__(self, directory, clients):
         self.nodes = {100 + k: MemoryNode(k, directory / f"node{k}") for k in range(clients)}
         self.away = set()
+        self.dead = set()
+        """Nodes that are silent, which nobody has noticed yet."""
         self.sent = []
         self.fault = lambda node, frame: None
         self.changed = lambda node, frame, content: content
@@ -54,7 +56,7 @@ class MemoryGrid:
             frame = from_records(message.content, 1 << 40)
             self.sent.append((number, frame.words))
             fault = self.fault(number, frame)
-            if fault is True or number in self.away:
+            if fault is True or number in self.away | self.dead:
                 continue
             if fault is None:
                 content = self.changed(number, frame, node.answer(message.content))

@@ -123,6 +123,29 @@ def test_words_of_a_trial_are_read_before_anything_starts(words, tmp_path, monke
     assert not any(tmp_path.iterdir())
 
 
+def partition_of_a_trial(tmp_path, monkeypatch, *words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").write_text('partition = "dirichlet:0.5"\n')
+    (tmp_path / "other.toml").write_text("rounds = 2\n")
+    monkeypatch.setattr("paceline.cli.deploy._try", lambda *_, **__: None)
+    with pytest.raises(SystemExit):
+        main(["deploy", "local", "fedavg", "--out", "run", *words])
+    return make(read_server(tmp_path / "run.federation" / "server.toml")).settings[0].partition
+
+
+@pytest.mark.parametrize(
+    ("words", "partition"),
+    [
+        (["--config", "own.toml"], "dirichlet:0.5"),
+        (["--config", "own.toml", "--set", "partition=dirichlet:5"], "dirichlet:5"),
+        (["--config", "other.toml"], "iid"),
+        ([], "iid"),
+    ],
+)
+def test_a_trial_splits_data_as_it_is_told(words, partition, tmp_path, monkeypatch):
+    assert partition_of_a_trial(tmp_path, monkeypatch, *words) == partition
+
+
 def test_files_that_are_no_nodes_are_not_taken_for_some(tmp_path, capsys):
     (tmp_path / "node-of-somebody.toml").touch()
     with pytest.raises(SystemExit):

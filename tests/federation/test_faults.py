@@ -1,6 +1,6 @@
 """Mishaps are sent again, or is a drop-out; a task counts once, and a run that was cut off goes on."""
 
-import shutil
+import gc
 
 import pytest
 
@@ -12,6 +12,7 @@ from paceline.runs.local import JOURNAL
 from paceline.runs.performing import Hosting, perform, read_resumption
 from paceline.runs.replay import replay
 from paceline.worlds.local.checks import Checks
+from paceline.worlds.local.holdings import Holdings
 from paceline.worlds.local.journal import read_journal
 from paceline.worlds.local.worker import Worker
 from tests.contract.test_resume_locally import WORDS, cut_off, rows
@@ -81,7 +82,8 @@ def test_a_node_that_was_started_anew_with_another_number_goes_on_with_what_it_h
     def fault(number, frame):
         if number == 101 and frame.words["do"] == "tasks" and len(seen) < 2:
             seen.append(number)
-            if len(seen) == 2:  # dies with its second task
+            if len(seen) == 2:  # dies with its second task; else two would write into one directory
+                grid.dead.add(101)
                 grid.nodes[201] = MemoryNode(1, tmp_path / "node1")
                 grid.live(201)
                 return True
@@ -92,6 +94,18 @@ def test_a_node_that_was_started_anew_with_another_number_goes_on_with_what_it_h
     (remark,) = run.world.chronicle.events
     assert "NI-E11" in remark.text and outcomes(tmp_path / "run") == []
     assert replay(tmp_path / "run").equal
+
+
+def test_what_a_device_is_told_to_forget_it_forgets_though_a_message_is_lost(tmp_path, monkeypatch):
+    """It holds no more than its last visit, whatever came between it and what it was told."""
+    forgotten = Holdings.forgotten
+    monkeypatch.setattr(Holdings, "forgotten", lambda *words: (gc.collect(), forgotten(*words))[1])
+    grid = MemoryGrid(tmp_path, 3)
+    grid.fault = first_tasks(101, [None, None, None, 5, None, 5])  # those with which it is told of the rounds before
+    played(grid, "fedavg", ["clients=3", "rounds=6", "absence=wait"], tmp_path / "run")
+    for k in range(3):
+        held = sorted(path.name for path in (tmp_path / f"node{k}").rglob("*.model"))
+        assert len(held) == 3, held
 
 
 def test_the_superlink_may_be_away_for_a_while(tmp_path, monkeypatch):
@@ -113,22 +127,6 @@ def test_the_superlink_may_be_away_for_a_while(tmp_path, monkeypatch):
     assert len(failed) == 60 and run.world.ledger.visits == 9 and replay(tmp_path / "run").equal
 
 
-@pytest.fixture
-def copied(monkeypatch):
-    """Copy again what changes meanwhile: threads go on to learn what nodes have received."""
-    copytree = shutil.copytree
-
-    def patiently(*words, **more):
-        while True:
-            try:
-                return copytree(*words, **more)
-            except (shutil.Error, FileNotFoundError):
-                shutil.rmtree(words[1])
-
-    monkeypatch.setattr(shutil, "copytree", patiently)
-
-
-@pytest.mark.usefixtures("copied")
 @pytest.mark.parametrize("name", ["fedavg", "apfl", "da-dpfl", "psfl"])
 def test_a_server_that_was_killed_goes_on_and_only_what_was_under_way_is_done_again(
     name, tmp_path, monkeypatch, visits

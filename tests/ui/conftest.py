@@ -1,12 +1,12 @@
 """Run directories as any world leaves them, and a client of the application that serves them."""
 
 import json
-import os
 import warnings
+from contextlib import ExitStack
 
 import pytest
 
-from paceline.ledger.lock import started
+from paceline.ledger.lock import Lock
 from paceline.ui.app import make_app
 from paceline.ui.guarding import Gate
 
@@ -74,12 +74,9 @@ def write_run(root):
 
 @pytest.fixture
 def hold():
-    """A function that makes a directory look as if this process wrote there."""
-
-    def hold(path):
-        (path / "running.lock").write_text(json.dumps({"pid": os.getpid(), "started": started(os.getpid())}))
-
-    return hold
+    """A function that makes a directory one into which this process writes."""
+    with ExitStack() as held:
+        yield lambda path: held.enter_context(Lock(path))
 
 
 @pytest.fixture

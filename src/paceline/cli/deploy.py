@@ -16,6 +16,7 @@ from paceline.cli.names import NamesAlgorithms, begun
 from paceline.cli.options import Absence, Checkpoint, Config, Json, Out, Quiet, Set, Track, Trust, UntilOption
 from paceline.cli.performing import fresh, named
 from paceline.cli.serve import followed
+from paceline.config import read_settings
 from paceline.errors import PacelineError, SettingError
 
 deploy_app = typer.Typer(
@@ -58,7 +59,9 @@ def deploy_local(
     Keeping.parse(checkpoint)  # an empty one too, which the file below would take for none
     directory = named(out) or fresh(Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{algorithm}-federation")
     refuse_taken(directory)
-    words = ["partition=iid", *(settings or ()), *([f"absence={absence}"] if absence is not None else ())]
+    said = read_settings(config, [algorithm], trust=trust) if config else {}
+    words = ["partition=iid"] if "partition" not in said else []
+    words += [*(settings or ()), *([f"absence={absence}"] if absence is not None else ())]
     if any(word.replace(" ", "").startswith("clients=") for word in words):
         raise SettingError("every node is one client here: give --nodes instead of clients")
     run = RunConfig(

@@ -128,7 +128,7 @@ def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) ->
     except KeyboardInterrupt as stop:
         if experiment is None or experiment.out is None:
             raise
-        _tell_interrupted(experiment, told, stop)
+        _tell_interrupted(experiment, told, stop, json=json)
     except OSError as problem:
         if experiment is not None and is_of_disk(problem):
             _echo(f"cut off; when there is room again, go on: paceline resume {quote(str(experiment.out))}")
@@ -136,7 +136,8 @@ def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) ->
     _show_ended(experiment, outcome, told, json=json)
 
 
-def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInterrupt) -> NoReturn:
+def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInterrupt, *, json: bool) -> NoReturn:
+    from paceline.cli.show import kept_json
     from paceline.ledger.directory import SETTINGS
     from paceline.runs.stopping import Stopped
 
@@ -148,6 +149,9 @@ def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInter
         _page(experiment, told)
     else:
         _echo("interrupted before anything was written")
+    if json:
+        with suppress(OSError):  # nobody may read it any more
+            typer.echo(kept_json(run_directories([out])))
     raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
 
 

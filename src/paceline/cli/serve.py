@@ -41,6 +41,8 @@ def followed(doing: Callable[[], None], out: Path, again: str, told: Console, *,
         doing()
     except KeyboardInterrupt as stop:
         typer.echo(f"interrupted; what was learned until then is in {out}; go on: {again}", err=True)
+        if json:
+            typer.echo(read_text(out / "summary.json") if (out / "summary.json").exists() else "{}")
         raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
     if json:
         typer.echo(read_text(out / "summary.json"))

@@ -16,6 +16,7 @@ from paceline.cli.explain import meanings
 from paceline.cli.wide import wide_console
 from paceline.learn.executor import Statistics
 from paceline.ledger.directory import clean
+from paceline.reading import parse_object, read_text
 from paceline.report.runs import group_runs, load_run
 from paceline.report.tables import Comparison, compared, remarks
 from paceline.runs.performing import Outcome
@@ -112,6 +113,14 @@ def summaries_json(outcome: Outcome) -> str:
         "mean_wave": outcome.statistics.mean_wave,
     }
     return json.dumps({"runs": [clean(run.summary()) for run in outcome.runs], "executor": executor}, indent=2)
+
+
+def kept_json(directories: Sequence[Path]) -> str:
+    """The summaries on disk of what was interrupted, in the same form; what the executor did is not there."""
+    files = [file for path in directories if (file := path / "summary.json").exists()]
+    return json.dumps(
+        {"runs": [parse_object(read_text(file), str(file)) for file in files], "executor": None}, indent=2
+    )
 
 
 def print_settings(settings: Settings, *, explain: bool = False) -> None:

@@ -1,7 +1,8 @@
-"""Letters by way of Flower's grid: one thread hands them over, one looks for replies, and each has a deadline.
+"""Letters by way of Flower's grid: one thread hands them over, one looks for replies, one sees to their deadlines.
 
 Replies are pulled one by one: one that is half uploaded would delay the others. Whatever goes wrong on the way is
-told as ``Lost``, with Flower's code; who sent the letter decides whether to send it again.
+told as ``Lost``, with Flower's code; who sent the letter decides whether to send it again. A deadline holds where the
+SuperLink neither answers nor hangs up. Whatever else ends one of the threads ends all of them, and is told.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
 from flwr.app import Message
@@ -21,11 +23,12 @@ from paceline.errors import WireError
 from paceline.federation.records import from_records, to_records
 from paceline.worlds.local.frames import Frame
 
+T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 POLL, LOOK = 0.1, 3.0
 """Seconds between two looks for replies, and for who is there."""
-REST = 1.0
-"""Seconds of rest after the SuperLink could not be reached."""
+REST, PARTING = 1.0, 5.0
+"""Seconds of rest after the SuperLink could not be reached, and for which a call under way is waited for at last."""
 LATE, REFUSED, LEFT = -1, -2, -3
 """Codes of ours beside Flower's: no reply in time; a reply that is none; the node is not there."""
 
@@ -66,26 +69,31 @@ class Letter:
     seconds: float
     """How long its reply may take."""
     replied: Callable[[Letter, Reply], None]
-    """Called once, in the thread that looks for replies."""
+    """Called once at most, in a thread of the courier."""
     pushed: float = 0.0
     deadline: float = field(default=0.0)
+    """When that is over; unless it is given, so many seconds after it was sent."""
 
 
 class Courier:
     """Carries letters until it is stopped."""
 
     def __init__(
-        self, grid: Grid, most: int, on_look: Callable[[set[int]], None], on_end: Callable[[str], None]
+        self, grid: Grid, most: int, on_look: Callable[[set[int]], None], on_end: Callable[[BaseException], None]
     ) -> None:
         self._grid = grid
         self._most = most
         self._on_look = on_look
         self._on_end = on_end
         self._outbox: queue.SimpleQueue[Letter | None] = queue.SimpleQueue()
+        self._open: set[Letter] = set()
+        """Letters without a reply."""
         self._flying: dict[str, Letter] = {}
+        """Those of them that were handed over."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._push, self._poll)]
+        works = (self._push, self._poll, self._expire)
+        self._threads = [threading.Thread(target=partial(self._work, one), daemon=True) for one in works]
 
     def start(self) -> None:
         """Start to carry messages, in threads."""
@@ -95,15 +103,15 @@ class Courier:
     def send(self, letter: Letter) -> None:
         """Have a letter carried; this may be called from any thread."""
         letter.pushed = time.time()
-        letter.deadline = time.monotonic() + letter.seconds
+        letter.deadline = letter.deadline or time.monotonic() + letter.seconds
+        with self._lock:
+            self._open.add(letter)
         self._outbox.put(letter)
 
-    def abandon(self, node: int) -> list[Letter]:
-        """Letters to a node whose replies are no longer waited for."""
+    def abandon(self, node: int) -> None:
+        """Wait no longer for replies to letters to a node."""
         with self._lock:
-            gone = {number: letter for number, letter in self._flying.items() if letter.node == node}
-            self._flying = {number: letter for number, letter in self._flying.items() if number not in gone}
-        return list(gone.values())
+            self._open = {letter for letter in self._open if letter.node != node}
 
     def stop(self) -> None:
         """Carry no more messages, and end the threads."""
@@ -111,7 +119,31 @@ class Courier:
         self._outbox.put(None)
         for thread in self._threads:
             if thread is not threading.current_thread() and thread.is_alive():
-                thread.join()
+                thread.join(PARTING)
+
+    def _work(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as problem:
+            self._stopping.set()
+            self._outbox.put(None)
+            self._on_end(problem)
+
+    def _asked(self, call: Callable[[], Iterable[T]]) -> list[T] | None:
+        """What the SuperLink says; None if it cannot be reached, which may pass, as nothing else that goes wrong."""
+        try:
+            return list(call())
+        except (httpx.HTTPError, OSError) as problem:
+            LOG.warning("the SuperLink cannot be reached: %s", problem)
+            self._stopping.wait(REST)
+            return None
+
+    def _reply(self, letter: Letter, reply: Reply) -> None:
+        with self._lock:
+            if letter not in self._open:
+                return
+            self._open.remove(letter)
+        letter.replied(letter, reply)
 
     # -- in the thread that hands letters over ----------------------------------------------------------------------
 
@@ -120,49 +152,45 @@ class Courier:
             self._push_one(letter)
 
     def _push_one(self, letter: Letter) -> None:
-        while not self._stopping.is_set():
-            left = letter.deadline - time.monotonic()
-            if left <= 0:
-                letter.replied(letter, Lost(LATE, "the SuperLink could not be reached"))
+        records = to_records(letter.words, letter.blobs)
+        while letter in self._open and not self._stopping.is_set():
+            if (left := letter.deadline - time.monotonic()) <= 0:
                 return
-            try:
-                message = Message(to_records(letter.words, letter.blobs), letter.node, "query", ttl=left)
-                (number,) = self._grid.push_messages([message])
-            except Exception as problem:
-                self._trouble(problem)
+            message = Message(records, letter.node, "query", ttl=left)
+            if (numbers := self._asked(partial(self._grid.push_messages, [message]))) is None:
                 continue
-            if number:
+            if numbers[0]:
                 with self._lock:
-                    self._flying[number] = letter
+                    self._flying[numbers[0]] = letter
             else:  # Flower has told of no such node
-                letter.replied(letter, Lost(LEFT, "the SuperLink does not take messages for this node"))
+                self._reply(letter, Lost(LEFT, "the SuperLink does not take messages for this node"))
             return
+
+    # -- in the thread that sees to deadlines -----------------------------------------------------------------------
+
+    def _expire(self) -> None:
+        while not self._stopping.wait(POLL):
+            for letter in list(self._open):
+                if letter.deadline <= time.monotonic():
+                    self._reply(letter, Lost(LATE, f"no answer within {letter.seconds:g} s"))
 
     # -- in the thread that looks for replies -----------------------------------------------------------------------
 
     def _poll(self) -> None:
         look = 0.0
         while not self._stopping.wait(POLL):
-            try:
-                if time.monotonic() >= look:
-                    look = time.monotonic() + LOOK
-                    self._on_look(set(self._grid.get_node_ids()))
-                with self._lock:
-                    flying = list(self._flying.items())
-                for number, letter in flying:
-                    self._pull(number, letter)
-            except Exception as problem:
-                self._trouble(problem)
-
-    def _pull(self, number: str, letter: Letter) -> None:
-        replies = list(self._grid.pull_messages([number]))
-        if not replies and time.monotonic() < letter.deadline:
-            return
-        with self._lock:
-            if self._flying.pop(number, None) is None:
-                return
-        late = Lost(LATE, f"no answer within {letter.seconds:g} s")
-        letter.replied(letter, self._read(replies[0]) if replies else late)
+            if time.monotonic() >= look:
+                look = time.monotonic() + LOOK
+                if (there := self._asked(self._grid.get_node_ids)) is not None:
+                    self._on_look(set(there))
+            with self._lock:
+                self._flying = {number: letter for number, letter in self._flying.items() if letter in self._open}
+                flying = list(self._flying.items())
+            for number, letter in flying:
+                if (replies := self._asked(partial(self._grid.pull_messages, [number]))) is None:
+                    break
+                for reply in replies:
+                    self._reply(letter, self._read(reply))
 
     def _read(self, message: Message) -> Reply:
         if message.has_error():
@@ -171,12 +199,3 @@ class Courier:
             return from_records(message.content, self._most)
         except WireError as problem:
             return Lost(REFUSED, str(problem))
-
-    def _trouble(self, problem: Exception) -> None:
-        """The SuperLink may come back; a run that it has ended does not, and a bug is no outage."""
-        if isinstance(problem, httpx.HTTPError | OSError):
-            LOG.warning("the SuperLink cannot be reached: %s", problem)
-            self._stopping.wait(REST)
-            return
-        self._stopping.set()
-        self._on_end(f"{type(problem).__name__}: {problem}")

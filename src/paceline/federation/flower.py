@@ -16,6 +16,8 @@ from paceline.federation.config import NodeConfig, ServerConfig, split, toml
 from paceline.federation.processes import environment
 
 PACKAGE = "paceline_federation"
+PATIENCE = 300.0
+"""Seconds in which Flower's command line must have done what it was asked."""
 
 
 class FlowerError(PacelineError):
@@ -148,9 +150,11 @@ def write_connection(config: ServerConfig) -> None:
 
 def flwr(config: ServerConfig, *words: str) -> str:
     """Have Flower's command line do something; what it says."""
-    done = subprocess.run(
-        [program("flwr"), *words], env=environment(home(config.state)), capture_output=True, text=True, check=False
-    )
+    command, own = [program("flwr"), *words], environment(home(config.state))
+    try:
+        done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise FlowerError(f"flwr {' '.join(words[:2])} has not ended within {PATIENCE:g} s") from None
     if done.returncode:
         raise FlowerError(f"flwr {' '.join(words[:2])} failed:\n{(done.stdout + done.stderr)[-2000:]}")
     return done.stdout

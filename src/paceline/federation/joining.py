@@ -10,6 +10,7 @@ from pathlib import Path
 from paceline.federation.config import NodeConfig, read_node, require_files
 from paceline.federation.flower import home, require_flower, supernode_command
 from paceline.federation.processes import Child, Children, environment
+from paceline.ledger.lock import Lock
 from paceline.runs.stopping import Stopping
 
 GLANCE = 0.2
@@ -23,7 +24,7 @@ def join(file: Path, say: Callable[[str], None]) -> None:
     require_files(file, [config.authority, config.key])
     config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     children = Children()
-    with Stopping(patience=0):
+    with Lock(config.directory), Stopping(patience=0):
         try:
             for child in node_children(config, file):
                 children.add(child)

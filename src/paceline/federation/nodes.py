@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from paceline.errors import SiteError, WireError
+from paceline.errors import SiteError, WireError, is_of_disk
 from paceline.federation.config import Limits
 from paceline.federation.courier import REFUSED, Courier, Grid, Letter, Lost, Reply
 from paceline.federation.errands import Errand, answers_of
@@ -67,7 +67,8 @@ class Nodes:
         self._errands: dict[int, list[Errand]] = {client: [] for client in range(scene.clients)}
         self._all = threading.Event()
         self._started = False
-        self._problem: str | None = None
+        self.problem: Exception | None = None
+        """Why nothing more can be asked."""
         self._letters = itertools.count()
 
     # -- what the orchestrator asks -------------------------------------------------------------------------------
@@ -80,11 +81,11 @@ class Nodes:
             missing = [client for client in range(self._scene.clients) if client not in self._node]
             LOG.info("waiting for the nodes of clients %s", missing)
             if time.monotonic() >= until:
-                self._problem = f"the nodes of clients {missing} have not joined"
+                self.problem = SiteError(f"the nodes of clients {missing} have not joined")
                 break
-        if self._problem is not None:
+        if self.problem is not None:
             self.stop()
-            raise SiteError(self._problem)
+            raise self.problem
         self._started = True
 
     def of(self, client: int) -> Node:
@@ -95,13 +96,14 @@ class Nodes:
         """Speak to nodes no more: the run is over."""
         self._scene.clock.expecting = False
         self._courier.stop()
+        self._give_up(SiteError("the run is over"))
 
     def ask(self, client: int, words: dict[str, Any], blobs: Sequence[bytes], answered: Answered) -> None:
         """Have a node do something; ``answered`` may be called from another thread."""
         ask = make_ask(words, blobs)
         errand, ready = Errand(client, ask, answered, time.monotonic()), None
         with self._lock:
-            there, waits = client in self._node, words["do"] == "receive"
+            there, waits = client in self._node and self.problem is None, words["do"] == "receive"
             if there and waits:
                 self._folding.defer(client, ask)
                 ready = Frame({})
@@ -127,12 +129,13 @@ class Nodes:
             asks.append(errand.guess)
         said = [{"id": ask.number, "words": ask.words, "blobs": len(ask.blobs)} for ask in asks]
         blobs = tuple(blob for ask in asks for blob in ask.blobs)
-        left = errand.begun + self._limits.seconds - time.monotonic()
-        if node is None:
-            self._settle(errand, None)
+        seconds, end = self._limits.seconds, errand.begun + self._limits.seconds
+        if node is None or time.monotonic() >= end:
+            why = f"no answer within {seconds:g} s"
+            self._settle(errand, None if node is None else Frame({"lost": "lost", "why": why}))
             return
         words = self._said({"do": "tasks", "asks": said})
-        self._courier.send(Letter(node, words, blobs, max(0.0, left), partial(self._replied, errand)))
+        self._courier.send(Letter(node, words, blobs, seconds, partial(self._replied, errand), deadline=end))
 
     def _said(self, words: dict[str, Any]) -> dict[str, Any]:
         """With what every letter says; no two are alike, for Flower numbers them by what they hold."""
@@ -272,11 +275,25 @@ class Nodes:
         for errand in lost:
             self._settle(errand, Frame({"lost": "lost", "why": why}))
 
-    def _end(self, why: str) -> None:
-        """Nothing more can be carried."""
-        self._problem = why
+    def _end(self, problem: BaseException) -> None:
+        """Nothing more can be carried. A full disk is no failure of the run."""
+        if not isinstance(problem, OSError) or not is_of_disk(problem):
+            problem = SiteError(f"{type(problem).__name__}: {problem}")
+        self._give_up(problem)
+        self._scene.clock.post(self._fail)
+
+    def _give_up(self, problem: Exception) -> None:
+        """Tell everybody who waits, and will wait, that there will be no answer."""
+        with self._lock:
+            self.problem = self.problem or problem
+            waiting = [errand for errands in self._errands.values() for errand in errands]
         self._all.set()
-        self._scene.clock.post(partial(_fail, why))
+        for errand in waiting:
+            self._settle(errand, None)
+
+    def _fail(self) -> None:
+        assert self.problem is not None
+        raise self.problem
 
 
 class Node:
@@ -296,8 +313,7 @@ class Node:
         box: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._nodes.ask(self._client, words, blobs, box.put)
         found = box.get()
-        return None if found is None or "lost" in found.words else found
-
-
-def _fail(why: str) -> None:
-    raise SiteError(why)
+        found = None if found is None or "lost" in found.words else found
+        if found is None and self._nodes.problem is not None:
+            raise self._nodes.problem
+        return found

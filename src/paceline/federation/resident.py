@@ -104,6 +104,7 @@ class Resident:
         """Do a task, unless it was done."""
         assert self._worker is not None and self._answers is not None
         if (known := self._answers.get(number)) is not None:
+            self._worker.forget(task)  # which may be more than it was then
             return known
         found = answered(self._worker, task)
         if "error" not in found.words and task.words.get("do") != "receive":  # to read a model again is no harm

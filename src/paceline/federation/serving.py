@@ -17,7 +17,7 @@ from paceline.federation.conducting import log_of, make, unfinished
 from paceline.federation.config import ServerConfig, read_server, require_files, split
 from paceline.federation.following import Follower
 from paceline.federation.processes import Child, Children, environment
-from paceline.ledger.lock import Holder
+from paceline.ledger.lock import Holder, Lock
 from paceline.reading import parse_object, read_text
 from paceline.runs.experiment import Experiment
 from paceline.runs.stopping import Stopping
@@ -56,8 +56,11 @@ class Server:
 
     def run(self, tend: Callable[[], None] = lambda: None) -> None:
         """Serve until the run has ended; ``tend`` is called now and then meanwhile."""
-        self.check()
-        with Stopping(patience=0):
+        self.config.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with Lock(self.config.state), Stopping(patience=0):
+            for old in self.config.state.glob("server-*.json"):  # of a server that was killed, for we are alone here
+                end(_holder(old))
+            self.check()
             try:
                 self.start()
                 self.follow(tend)
@@ -70,8 +73,6 @@ class Server:
         """Have the SuperLink listen, and somebody who starts the server application."""
         config = self.config
         self._wait_for_port()
-        for old in config.state.glob("server-*.json"):  # of a server that was killed, and nobody else's
-            end(_holder(old))
         for old in [*config.state.glob("server-*.json"), *config.state.glob("outcome-*.json")]:
             old.unlink()
         flower.write_application(config)

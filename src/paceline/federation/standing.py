@@ -16,7 +16,7 @@ from paceline.federation.conducting import TRIPS
 from paceline.federation.config import ServerConfig, read_server, split
 from paceline.federation.flower import local
 from paceline.ledger.directory import EXPERIMENT
-from paceline.ledger.lock import read_holder
+from paceline.ledger.lock import is_held, read_holder
 from paceline.reading import parse_object, read_text
 
 
@@ -43,11 +43,10 @@ def _run(config: ServerConfig) -> str:
         status = parse_object(read_text(config.out / EXPERIMENT), EXPERIMENT)["status"]
     except (FileNotFoundError, KeyError):
         return f"run: {config.run.algorithm} has not begun in {config.out}"
-    holder = read_holder(config.out)
-    alive = holder is not None and holder.runs
-    if status == "running" and not alive:
+    holder = read_holder(config.out) if is_held(config.out) else None
+    if status == "running" and holder is None:
         return f"run: {config.run.algorithm} in {config.out} was cut off; paceline serve goes on with it"
-    by = f", by process {holder.pid}" if alive and holder is not None else ""
+    by = f", by process {holder.pid}" if holder is not None else ""
     return f"run: {config.run.algorithm} in {config.out} is {status}{by}"
 
 

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from paceline.errors import DataError
 from paceline.ledger.durable import to_disk
 from paceline.ledger.packing import Packed, pack, unpack
+from paceline.ledger.weights import save_tensors
 from paceline.reading import require_file
 
 FOLDER = "checkpoints"
@@ -63,7 +63,7 @@ def write_checkpoint(
     header = {"stop": stop, "state": dict(state), "index": index}
     path = folder / f"stop-{stop:09d}.safetensors"
     draft = path.with_suffix(".part")
-    save_file(tensors, draft, {"paceline": json.dumps(header), "sha256": _digest(tensors, header)})
+    save_tensors(tensors, draft, {"paceline": json.dumps(header), "sha256": _digest(tensors, header)})
     to_disk(draft)
     draft.replace(path)
     to_disk(folder)

@@ -56,7 +56,7 @@ def refuse_taken(path: Path) -> None:
     # As it is written, and as it is where links lead: either may lie inside of a run.
     if above := next(filter(_holds_run, (*path.absolute().parents, *path.resolve().parents)), None):
         raise SettingError(f"--out {path} lies inside {above}, which holds a run; choose one beside it")
-    if inside := next((one.parent for one in path.glob(f"*/{lock.FILE}") if _is_written(one.parent)), None):
+    if inside := next((one.parent for one in path.glob(f"*/{lock.FILE}") if lock.is_held(one.parent)), None):
         raise SettingError(f"--out {path} holds {inside}, in which a run begins just now; choose one beside it")
     for one in sorted(path.iterdir()) if path.exists() else ():
         if one.is_symlink() and (one.name in (SPANS, "checkpoints") or one.suffix in _WRITTEN):
@@ -98,16 +98,11 @@ def refuse_links(path: Path) -> None:
                     require_file(found, ANY, SettingError)
 
 
-def _is_written(path: Path) -> bool:
-    holder = lock.read_holder(path)
-    return holder is not None and holder.runs
-
-
 def _holds_run(path: Path) -> bool:
     """Whether a directory is that of a run, or of a comparison; other programs have a settings.json too."""
     others = ("summary.json", "metrics.jsonl")
     own = (path / SETTINGS).exists() and any((path / other).exists() for other in others)
-    return own or (path / EXPERIMENT).exists() or _is_written(path)
+    return own or (path / EXPERIMENT).exists() or lock.is_held(path)
 
 
 @dataclass(eq=False)

@@ -1,7 +1,8 @@
-"""A lock on a directory that dies with its holder: a file that only one process can make, with who made it.
+"""A lock on a directory that dies with its holder: the system's own (flock), on a file that says who holds it.
 
-Whoever finds the file asks whether that process still runs. A process is known by its number and by when it started,
-since numbers come again.
+The holder keeps the file open, and the processes that it makes do not. Where a file system has no such locks, whoever
+finds the file asks whether that process still runs; a process is known by its number and by when it started, since
+numbers come again.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import warnings
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from paceline.errors import DataError, SettingError
@@ -21,8 +21,8 @@ from paceline.reading import parse_object, read_text
 FILE = "running.lock"
 LARGEST = 4096
 """Bytes of such a file; one that is larger is not ours."""
-TRIES, PAUSE = 500, 0.01
-"""How often, and after how many seconds, one asks whether others are done with taking their locks."""
+PAUSE, PATIENCE = 0.01, 10.0
+"""Seconds after which one looks again, and for which files of a process that has died may still be open."""
 
 
 @dataclass(frozen=True)
@@ -50,71 +50,97 @@ class Lock:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._path = directory / FILE
+        self._handle: int | None = None
 
     def __enter__(self) -> Lock:
-        with _one_at_a_time(self._directory):
-            refuse_held(self._directory)
-            try:
-                self._path.unlink(missing_ok=True)  # the file of a process that died
-                self._make(Holder(os.getpid(), started(os.getpid())))
-            except FileExistsError:  # where nobody can be kept out, somebody may be quicker
-                raise _taken(self._directory, "another process, which has just begun") from None
-            except OSError as problem:
-                raise SettingError(f"{self._path} cannot be written: {problem.strerror}") from None
+        path, holder = self._directory / FILE, Holder(os.getpid(), started(os.getpid()))
+        try:
+            while (handle := _taken(path)) is None:  # somebody only looked, or has just gone
+                time.sleep(PAUSE)
+            self._handle = handle
+            os.ftruncate(handle, 0)
+            os.write(handle, json.dumps(asdict(holder)).encode())
+        except OSError as problem:
+            self.__exit__()
+            raise SettingError(f"{path} cannot be written: {problem.strerror}") from None
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._path.unlink(missing_ok=True)
+        if self._handle in _HELD:  # else this process was made by the holder
+            (self._directory / FILE).unlink(missing_ok=True)
+            _HELD.discard(self._handle)
+            os.close(self._handle)
 
-    def _make(self, holder: Holder) -> None:
-        file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o644)
-        with os.fdopen(file, "w", encoding="utf-8") as words:
-            json.dump({"pid": holder.pid, "started": holder.started}, words)
+
+_HELD: set[int] = set()
+"""Open files by which this process holds locks."""
+
+
+def _forget() -> None:
+    """Close them in a process that was made without a program of its own: it would hold what its maker holds."""
+    while _HELD:
+        os.close(_HELD.pop())
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _taken(path: Path) -> int | None:
+    """The open file, if it is free and still the one that all others find."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    try:
+        if not (free := _locked(handle, fcntl.LOCK_EX)):
+            refuse_held(path.parent)
+        if free is None:
+            warnings.warn(f"{path.parent} has no locks (flock): let one machine alone write there", stacklevel=3)
+        if free is not False and os.fstat(handle).st_nlink:  # else whoever held it has just removed it
+            _HELD.add(handle)
+    finally:
+        if handle not in _HELD:
+            os.close(handle)
+    return handle if handle in _HELD else None
+
+
+def _locked(handle: int, kind: int) -> bool | None:
+    """Whether an open file is locked by us now; None where the system cannot lock it."""
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def is_held(directory: Path) -> bool:
+    """Whether somebody writes into a directory now."""
+    try:
+        handle = os.open(directory / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        free = _locked(handle, fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+    holder = read_holder(directory) if free is None else None
+    return free is False or (holder is not None and holder.runs)
 
 
 def refuse_held(directory: Path) -> None:
     """Refuse a directory into which somebody writes now."""
-    holder = read_holder(directory)
-    if holder is not None and holder.runs:
-        raise _taken(directory, f"process {holder.pid}, which still runs")
-
-
-def _taken(directory: Path, who: str) -> SettingError:
-    return SettingError(f"{directory} is being written by {who}; wait for it, stop it, or choose another --out")
-
-
-@contextmanager
-def _one_at_a_time(directory: Path) -> Iterator[None]:
-    """Nobody else takes a lock here meanwhile: between looking at a dead process's file and making one's own, or
-    between making it and writing into it, another could take it for nobody's.
-
-    The system forgets who waits here when they die. Where it cannot do that (some network drives), or somebody holds
-    the directory for a purpose of their own, we go on without.
-    """
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        for _ in range(TRIES):
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(PAUSE)
-            except OSError:
-                break
-        yield
-    finally:
-        os.close(handle)
+    until = time.monotonic() + PATIENCE
+    while is_held(directory):
+        holder = read_holder(directory)
+        if (holder is not None and holder.runs) or time.monotonic() >= until:
+            who = "another process" if holder is None else f"process {holder.pid}, which still runs"
+            raise SettingError(f"{directory} is being written by {who}; wait, stop it, or name another directory")
+        time.sleep(PAUSE)
 
 
 def read_holder(directory: Path) -> Holder | None:
     """Who writes in a directory, or did when it died; None if nobody can be made out."""
-    return _read(directory / FILE)
-
-
-def _read(path: Path) -> Holder | None:
     try:
-        words = parse_object(read_text(path, most=LARGEST), str(path))
+        words = parse_object(read_text(directory / FILE, most=LARGEST), FILE)
         return Holder(int(words["pid"]), str(words["started"]))
     except (OSError, DataError, ValueError, KeyError, TypeError):
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,8 +22,18 @@ LARGEST = 1 << 38
 def write_weights(directory: Path, models: Mapping[str, Tensor]) -> None:
     """Write these weights into a run's directory; a file that was cut off is never left behind."""
     draft = directory / f"{FILE}.part"
-    save_file({name: value.detach().cpu().contiguous().clone() for name, value in models.items()}, draft)
+    save_tensors({name: value.detach().cpu().contiguous().clone() for name, value in models.items()}, draft)
     draft.replace(directory / FILE)
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path, words: Mapping[str, str] | None = None) -> None:
+    """Write tensors into a file; want of room is an ``OSError``, as wherever else something is written."""
+    try:
+        save_file(dict(tensors), path, None if words is None else dict(words))
+    except SafetensorError as problem:
+        if (found := re.search(r"\(os error (\d+)\)", str(problem))) is None:
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:

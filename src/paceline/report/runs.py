@@ -64,9 +64,11 @@ class Run:
 
     @property
     def command(self) -> str:
-        """What was typed to make this run, if that was written down."""
-        path = self.path / "command.txt"
-        return read_text(path, most=MIB).strip() if path.is_file() else ""
+        """What was typed to make this run, if that was written down and can be read."""
+        try:
+            return read_text(self.path / "command.txt", most=MIB).strip()
+        except (FileNotFoundError, DataError):
+            return ""
 
     @property
     def versions(self) -> dict[str, str]:

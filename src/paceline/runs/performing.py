@@ -168,7 +168,8 @@ def _perform_kept(
             manifest.status = "interrupted"
             raise
         else:
-            if again or keeper.kept.checkpoints:  # a long run: what it leaves must be there when these are not
+            # A long run, or one on the wall clock: what it leaves must be there when its recovery folder is not.
+            if again or keeper.kept.checkpoints or experiment.workers is not None:
                 all_to_disk({run.directory or out for run in runs})
             manifest.status = "done"
         finally:

@@ -51,6 +51,8 @@ def replay(directory: Path, *, trust: bool = False) -> Replayed:
     if not trust:
         refuse_untrusted(kept, str(directory))
     settings = replace(settings_from(kept), executor=ALONE)
+    if summary.get("status") in ("running", "interrupted"):
+        raise DataError(f"{directory} holds no finished run; go on with it first: paceline resume, or paceline serve")
     until, seconds = summary.get("until"), summary.get("time")
     if not isinstance(until, dict) or not isinstance(seconds, int | float):
         raise DataError(

@@ -11,7 +11,7 @@ from typing import Any
 
 from paceline.errors import PacelineError
 from paceline.ledger.directory import EXPERIMENT, SETTINGS
-from paceline.ledger.lock import read_holder
+from paceline.ledger.lock import is_held
 from paceline.reading import MIB, open_file, parse_object, read_text, shown
 
 FILES = (SETTINGS, "summary.json", "metrics.jsonl")
@@ -112,10 +112,7 @@ class Listing:
 
     def _is_written(self, path: Path) -> bool:
         """Whether a process that runs holds this directory, or the comparison that it belongs to."""
-        for folder in (path, path.parent):
-            if folder.is_relative_to(self.root) and (holder := read_holder(folder)) is not None and holder.runs:
-                return True
-        return False
+        return any(is_held(folder) for folder in (path, path.parent) if folder.is_relative_to(self.root))
 
 
 def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:

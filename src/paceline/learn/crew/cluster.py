@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -149,6 +151,19 @@ def start_crew(address: str | None, workers: int | None) -> RayCrew:
 
 
 def _join(ray: Any, address: str | None, workers: int | None) -> None:
+    """Have a cluster. SIGTERM does what it did before: Ray would end this process with a status of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        _begin(ray, address, workers)
+    except SystemExit:
+        signal.signal(signal.SIGTERM, before)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def _begin(ray: Any, address: str | None, workers: int | None) -> None:
     quiet = {"log_to_driver": False, "configure_logging": False}
     if address is None:
         cpus = workers or os.cpu_count() or 1

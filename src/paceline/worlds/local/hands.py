@@ -264,6 +264,8 @@ class WorkerHands:
             if self._checks is not None:  # one node's trouble is not the end of all
                 raise self._lost(client, "refused", said)
             raise unable(reply, said)
+        if reply.words.get("forgot"):
+            self.holdings.told(client, asked["forget"])
         return reply
 
     def _lost(self, client: int, reason: Reason, why: str) -> Dropped:

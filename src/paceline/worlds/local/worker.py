@@ -104,12 +104,16 @@ class Worker:
 
     def answer(self, frame: Frame) -> Frame:
         """Do what a frame asks of a device, and answer."""
-        device = self._devices[frame.words["client"]]
-        for handle in frame.words.get("forget", ()):
-            device.forget(handle)
+        device, forgot = self._devices[frame.words["client"]], self.forget(frame)
         begin = time.perf_counter()
         words, blobs = self._acts[frame.words["do"]](device, frame)
-        return Frame({**words, "seconds": time.perf_counter() - begin}, tuple(blobs))
+        return Frame({**words, "forgot": forgot, "seconds": time.perf_counter() - begin}, tuple(blobs))
+
+    def forget(self, frame: Frame) -> bool:
+        """Let go of what a frame says that its device need not hold; whether it says anything of that."""
+        for handle in (handles := frame.words.get("forget", ())):
+            self._devices[frame.words["client"]].forget(handle)
+        return bool(handles)
 
     # -- what can be asked ------------------------------------------------------------------------------------------
 
