@@ -78,6 +78,9 @@ class Suite:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for done, _ in enumerate(pool.map(self._measure, batches), 1):
                 print(f"measured {done} of {len(batches)} batches of test files", flush=True)
+
+    def load(self):
+        """Read what was measured."""
         found = [json.loads(file.read_text()) for file in self.touched.glob("*.json")]
         self.runs = {name: test for tests in found for name, test in tests.items() if test["passed"]}
         self.starting = {name for name, test in self.runs.items() if test["starts"]}
@@ -234,6 +237,7 @@ def main():
     before = json.loads(kept.read_text()) if options.again else []
     with Suite(package, ROOT / "tests", build) as suite:
         suite.measure()
+        suite.load()
         drawn = draw(sources_in(package), options.count, options.seed)
         killed = {key(row): {"fate": "killed", "tests": row["tests"]} for row in before if row["fate"] == "killed"}
         rows = list(judge(suite, drawn, killed | listed()))

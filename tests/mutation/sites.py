@@ -1,7 +1,7 @@
 """Where a source can be changed by one small mistake, and the mistake.
 
-Left out are docstrings, annotations, ``__all__``, decorators, f-strings (Python 3.11 does not say where their parts
-are), texts with a space (the wording of messages), and what runs under TYPE_CHECKING or on CUDA only.
+Left out are docstrings, annotations, protocols, ``__all__``, decorators, f-strings (Python 3.11 does not say where
+their parts are), texts with a space (the wording of messages), and what runs under TYPE_CHECKING or on CUDA only.
 """
 
 import ast
@@ -142,7 +142,8 @@ class Source:
                 self._add(node, "pass", called)
             case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
                 self._add(node, "pass", called)
-        if isinstance(node, ast.Call) and len(node.args) > 1 and not isinstance(node.args[1], ast.Starred):
+        swappable = isinstance(node, ast.Call) and getattr(node.func, "id", "") not in NAMES
+        if swappable and len(node.args) > 1 and not isinstance(node.args[1], ast.Starred):
             first, second = node.args[:2]
             at = self._at(first)[0], self._at(second)[1]
             self._add(node, f"{self._text(second)}, {self._text(first)}", called, at)
@@ -179,7 +180,7 @@ def _children(node):
         case ast.Lambda():
             return [node.body]
         case ast.ClassDef():
-            return node.body
+            return [] if any("Protocol" in ast.dump(base) for base in node.bases) else node.body
         case ast.AnnAssign():
             return [node.value] if node.value else []
         case ast.If() | ast.IfExp() if re.search("TYPE_CHECKING|cuda", ast.dump(node.test)):

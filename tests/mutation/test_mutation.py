@@ -49,6 +49,7 @@ def test_mistakes_are_found_overlooked_or_without_effect(toy, monkeypatch):
     known = ("room/few.py", "if n < 0:", "if n <= 0:")
     with Suite(toy / "toy", toy / "tests", toy / "build") as suite:
         suite.measure()
+        suite.load()
         assert {name.partition("::")[2]: len(test["lines"]["room/few.py"]) for name, test in suite.runs.items()} == {
             "test_few": 2,
             "test_size": 4,
