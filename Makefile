@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs test test-federation test-browser test-trackers test-slow test-newest test-lowest test-data check bench bench-dry bench-together bench-peers assets pictures dist lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-browser test-trackers test-slow test-newest test-lowest test-data mutants check bench bench-dry bench-together bench-peers assets pictures dist lock sbom audit clean
 
 setup: $(READY)
 
@@ -68,6 +68,12 @@ test-newest test-lowest:
 test-data: $(READY)
 	@test -n "$$PACELINE_DATA" || { echo "set PACELINE_DATA to a directory of datasets (see: paceline data)"; exit 2; }
 	$(BIN)/pytest -m data
+
+# How many small mistakes in the sources the suite finds: as many as COUNT, drawn by SEED.
+SEED ?= 9f12e6b
+COUNT ?= 100
+mutants: $(READY)
+	$(BIN)/python -m tests.mutation --seed $(SEED) --count $(COUNT)
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -168,6 +168,15 @@ def test_a_pool_draws_as_if_it_asked_everybody_every_time_and_asks_nobody_twice(
             busy.discard(gone)
 
 
+@pytest.mark.parametrize(("places", "clients", "drawn"), [(5, 10, True), (5, 11, True), (6, 11, False)])
+def test_a_pool_that_half_of_the_clients_fill_draws_by_rejection(places, clients, drawn):
+    """From a list, the first number would be of those left, and a client's own only until the list is changed."""
+    world = Fleet(clients, set())
+    draws = dict.fromkeys(world.stream().integers(clients, size=256).tolist())
+    idle = RestingClients(world, places)
+    assert ([idle.take() for _ in range(places)] == [*draws][:places]) == drawn
+
+
 def test_a_pool_with_a_place_for_everybody_has_everybody_at_work_all_the_time():
     """Each visit takes 1 s: at every second all four finish, and nobody is drawn twice at a time."""
     full = FedBuff(rounds=5, concurrency=4, buffer=4)

@@ -145,6 +145,25 @@ def test_a_device_that_vanishes_rejoins_with_the_present_model():
     assert max(world.chronicle.counts["staleness"]) <= 2 * 9
 
 
+def test_mifa_waits_for_absent_devices_in_its_first_round_only():
+    """Device 1 comes at 5 s and leaves in the second round, for good: its first update counts until the end."""
+
+    class Late:
+        def next_online(self, device, now):
+            return now if device == 0 or 5 <= now < 6.5 else 5.0 if now < 5 else math.inf
+
+        def online_until(self, device, now):
+            return math.inf if device == 0 else 6.5
+
+        def leaves(self, device, visit, start, seconds):
+            return Leave(6.5, math.inf) if device and visit else None
+
+    world = dry_world([1.0, 1.0], availability=Late())
+    assert follow(world, MIFA(rounds=4)) == [6.0, 7.0, 8.0, 9.0]
+    assert spans(world, "start", "end", kinds=["train"])[:5] == [(0, 1), (5, 6), (6, 6.5), (6, 7), (7, 8)]
+    assert world.chronicle.counts["staleness"] == {0: 5, 1: 1, 2: 1, 3: 1}
+
+
 def test_when_nobody_is_there_mifa_waits():
     """All vanish together: without waiting, rounds would pass in no time and add the same memory again and again."""
 

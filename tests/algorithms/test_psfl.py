@@ -174,6 +174,14 @@ def test_what_is_not_given_of_a_structure_is_filled_up_to_the_participants(given
     assert PSFL(**given).given_structure() == structure
 
 
+def test_a_width_or_a_length_alone_is_at_most_the_participants():
+    for given in ({"width": 4}, {"length": 4}, {"width": 5, "length": 2}):
+        PSFL(participants=4, **given).check(12)
+    for name in ("width", "length"):
+        with pytest.raises(SettingError, match=rf"psfl\.{name} is 5 but psfl\.participants is 4"):
+            PSFL(participants=4, **{name: 5}).check(12)
+
+
 def test_the_server_learns_who_is_slow():
     """With time partition, once all are known, every sequence of two has one of the fast and one of the slow half."""
     world = dry_world([1.0] * 10 + [9.0] * 10)

@@ -21,7 +21,7 @@ from paceline.worlds.absence import SKIP, WAIT
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
 from tests.algorithms.test_overlay import LOCAL, Watched, matrices
-from tests.worlds.worlds import SPACE, FixedLinks, Table, follow
+from tests.worlds.worlds import SPACE, FixedLinks, Table, follow, play, spans
 
 
 def world_of(times, links=None, failures=None, availability=None):
@@ -150,3 +150,16 @@ def test_dpsgd_ends_although_a_clients_windows_are_too_short(absence, tmp_path):
 async def _consume(algorithm, world):
     async for _ in algorithm.run(world):
         world.progress += 1
+
+
+def test_what_stands_in_line_for_a_server_that_fails_was_never_on_its_way():
+    """A device's link is busy until 5 s, and the server fails at 3 s."""
+    world = world_of([1.0], FixedLinks(5.0), Failures(servers={-2: 3.0}))
+    model = world.initial_model()
+
+    async def main():
+        line = await asyncio.gather(world.send(model, 0, -1), world.send(model, 0, -2), return_exceptions=True)
+        return line[1].reason, line[1].at
+
+    assert play(world, main()) == ("failed", 3.0)
+    assert spans(world, "start", "end", kinds=["send"]) == [(0.0, 5.0)]

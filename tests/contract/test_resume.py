@@ -11,11 +11,14 @@ import torch
 
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.errors import DataError, SettingError
+from paceline.learn.job import Score
+from paceline.learn.promises import Measure, Reading
 from paceline.ledger import lock
 from paceline.ledger.directory import EXPERIMENT, SETTINGS
 from paceline.ledger.spans import Ledger
 from paceline.runs.experiment import make_experiment
 from paceline.runs.keeper import Keeper, Keeping
+from paceline.runs.learned import Stop, require_fit
 from paceline.runs.performing import perform, read_resumption, resume
 from paceline.runs.stopping import Stopped, Stopping
 from tests.contract.test_places import SMALL
@@ -245,6 +248,18 @@ def test_a_disk_that_is_full_in_the_middle_of_a_schedule_is_not_the_end_of_a_run
     assert json.loads((tmp_path / "out" / EXPERIMENT).read_text())["status"] == "interrupted"
     assert resume(read_resumption(tmp_path / "out")).failures == []
     assert kept_files(tmp_path / "out") == kept_files(tmp_path / "whole")
+
+
+def test_a_stop_that_gives_no_score_where_one_is_wanted_is_refused():
+    promises = [Measure([], None, None), Reading([], len)]
+
+    def stop(*results):
+        return Stop(made=0, times=[], results=[*results], counts=[], failures=[])
+
+    for fit in (stop(Score(0.5, 1.0, 10), 0.5), stop(None, 0.5)):
+        require_fit([], promises, fit)
+    with pytest.raises(DataError, match="is no score"):
+        require_fit([], promises, stop(0.5, 0.5))
 
 
 @pytest.mark.parametrize("damage", [None, b"", b'{"algorithm": "fed'])

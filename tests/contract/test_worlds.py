@@ -336,6 +336,18 @@ def test_what_a_dying_worker_was_to_keep_is_made_again(monkeypatch):
         run.close()
 
 
+def test_a_world_that_is_closed_ends_its_hosts():
+    hosts = []
+    run = make_local_run(
+        make_settings("fedavg", WORDS), workers=2, launch=lambda end: hosts.append(Thread(end)) or hosts[-1]
+    )
+    run.on_start()
+    assert [host.poll() for host in hosts] == [None, None]
+    run.world.close()
+    assert [host.poll() for host in hosts] == [0, 0]
+    run.close()
+
+
 def test_a_device_that_cannot_compute_says_why():
     run = made("threads", workers=1)
 

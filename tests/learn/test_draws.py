@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from paceline import seeds
 from paceline.learn.draws import PAD, Crops, crop_and_flip, draw_batches, draw_crops, dropout_key
-from paceline.learn.hashing import signed
+from paceline.learn.hashing import integers, mix, signed
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.reference import crop_and_flip_one_by_one
 from paceline.seeds import address
@@ -200,6 +201,18 @@ def test_crops_of_several_clients_in_a_merged_batch():
         own = Crops(*[part[client : client + 1] for part in (crops.dy_CB, crops.dx_CB, crops.flip_CB)])
         part = slice(2 * client, 2 * client + 2)
         assert torch.equal(merged[part], crop_and_flip_one_by_one(x[part], own))
+
+
+def test_every_kind_of_draw_has_its_address_for_ever():
+    """Another one would draw other samples from the same seed."""
+    key, place = torch.tensor([5]), torch.arange(20)
+    crops = draw_crops(key, 2, 20)
+    for kind, drawn, high in ((3, crops.dy_CB, 9), (4, crops.dx_CB, 9), (5, crops.flip_CB, 2)):
+        assert torch.equal(drawn[0].long(), integers(mix(mix(mix(key, (1 << 40) + kind), 2), place), high))
+    assert dropout_key(key, 2).tolist() == mix(mix(key, (1 << 40) + 2), 2).tolist()
+    ((*order,),) = visit(draw([(5, 20)], LocalSGD(batch=20)), 0)
+    by_hash = [seeds.mix(seeds.mix(seeds.mix(5, (1 << 40) + 1), 0), k) for k in range(20)]
+    assert order == sorted(range(20), key=by_hash.__getitem__)
 
 
 def test_what_a_crop_does():

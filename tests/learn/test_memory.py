@@ -20,7 +20,7 @@ from paceline.learn.executor import Executor
 from paceline.learn.footprint import Need, model_bytes, outputs, sample_bytes
 from paceline.learn.graph import Model, Sum, Visit, by_rows, combine, mean, packed
 from paceline.learn.job import Score, Shards, Trained, TrainJob
-from paceline.learn.memory import MIB, Budget, ground, rounded_down
+from paceline.learn.memory import MIB, Budget, ground, rounded_down, row_bytes
 from paceline.learn.promises import Comparison, Measure
 from paceline.learn.recipe import LocalSGD
 from paceline.learn.register import Register, registering
@@ -147,6 +147,8 @@ def test_what_may_be_taken_fits(limit, threads, longest):
     budget = Budget(memory.RESERVED + limit, CPU, threads)
     need = NEED._replace(longest=longest)
     visits, cohort, (models, samples) = budget.visits(need), budget.cohort(need), budget.scored(SPACE)
+    if (rows := budget.stacked(SPACE, 3)) > 1:
+        assert rows * row_bytes(SPACE, 3) <= limit
     if visits > 1:
         assert visits * (model_bytes(SPACE) + need.draws) + threads * need.step <= limit
     if cohort > 1:
@@ -154,6 +156,13 @@ def test_what_may_be_taken_fits(limit, threads, longest):
     if models > 1 or samples > memory.FEWEST:
         assert threads * (models * 2 * model_bytes(SPACE) + samples * sample_bytes(SPACE)) <= limit
     assert samples >= memory.FEWEST * models  # a product with one row has other last bits
+
+
+def test_a_step_takes_vectors_and_the_outputs_of_a_batch():
+    """Four vectors and what the recipe adds, of 72 weights; 7 + 9 numbers of each sample, three times."""
+    more = LocalSGD(batch=5, momentum=0.9, prox=0.1, sam=0.1)
+    assert NEED.step == 4 * (4 * 72 + 5 * 3 * 16)
+    assert NEED._replace(recipe=more, extras=1).step == 4 * (10 * 72 + 5 * 3 * 16)
 
 
 def test_outputs_of_every_layer_are_counted():

@@ -1,6 +1,7 @@
 """Runs on the wall clock, repeated in the simulation: the same weights to the last bit, at the same times."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,9 @@ from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import JOURNAL, make_local_run
 from paceline.runs.replay import ALONE, replay
 from paceline.runs.settings import make_settings
+from paceline.worlds.local.arrivals import Arrivals
 from paceline.worlds.local.journal import read_journal
+from paceline.worlds.local.scoring import Scorer
 from tests.worlds.threads import Thread
 
 SMALL = ["clients=5", "partition=iid", "local.steps=4"]
@@ -33,6 +36,22 @@ def recorded(name, words, directory, workers=2, **more):
     drive([run], make_executor(ALONE))
     assert run.failure is None, run.failure
     return run
+
+
+def test_what_arrived_is_read_from_its_place(tmp_path):
+    arrivals = Arrivals(tmp_path / "arrivals", 8)
+    places = arrivals.add([b"one", b"three"])
+    assert [arrivals.read(*place) for place in places] == [b"one", b"three"]
+    assert arrivals.complete and arrivals.add([b"!"]) == () and not arrivals.complete
+    with pytest.raises(DataError, match="ends before what came at byte 3"):
+        arrivals.read(3, 6)
+    arrivals.close()
+
+
+def test_clients_can_score_where_each_has_its_own_or_a_server_has_it():
+    scorer = Scorer(SimpleNamespace(clients=set), None, None)
+    assert scorer.can([{0}, set(), {2}])
+    assert not scorer.can([{0}, {0}]) and not scorer.can([{0, 1}, {1}])
 
 
 @pytest.mark.parametrize("name", RUNS)

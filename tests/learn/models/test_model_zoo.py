@@ -110,6 +110,18 @@ def test_unknown_names_are_explained(name, complaint):
         build(name, (1, 32, 32), 10)
 
 
+@pytest.mark.parametrize(
+    ("most", "more"), [("65536", "65537"), ("1," * 31 + "1", "1," * 32 + "1"), ("5000,10000", "5000,10001")]
+)
+def test_hidden_layers_have_a_greatest_size(most, more):
+    with torch.device("meta"):
+        assert parameters(build(f"mlp:{most}", (1,), 2)) > 0
+        with pytest.raises(
+            ModelError, match="wanted at most 32 hidden layers of at most 65,536 each, and 50,000,000"
+        ):
+            build(f"mlp:{more}", (1,), 2)
+
+
 @pytest.mark.parametrize(("shape", "classes"), [((), 10), ((3, 0, 32), 10), ((60,), 1)])
 def test_impossible_samples_are_refused(shape, classes):
     with pytest.raises(ModelError, match="want"):
