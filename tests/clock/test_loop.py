@@ -215,8 +215,13 @@ async def _calls_are_cancelled():
 
 async def _one_timer_cancels_another_of_its_instant():
     loop = asyncio.get_running_loop()
-    loop.call_later(1.0, lambda: late.cancel())
-    late = loop.call_later(1.0, pytest.fail, "it was cancelled")
+    timers = []
+
+    def cancel():
+        timers.pop().cancel()
+
+    loop.call_later(1.0, cancel)
+    timers.append(loop.call_later(1.0, pytest.fail, "it was cancelled"))
     await asyncio.sleep(1.0)
 
 
