@@ -20,6 +20,8 @@ from paceline.learn.recipe import LocalSGD
 from paceline.learn.space import Space
 from paceline.seeds import address, stream
 
+MOST_KEPT = 20_000
+"""Visits' FLOPs that are remembered; then all are forgotten, since recipes may be new in every round."""
 MOST_COUNTS = 200_000
 """Clients times labels of which a run writes down who has how many."""
 
@@ -141,16 +143,24 @@ class Problem:
         if self.partition is None and not self.others:  # a dry run, as a rule: all clients are the same
             found = self._same_flops.get(id(recipe))
             if found is None:
-                self._recipes.append(recipe)  # keeps the id taken
+                self._keep(recipe)
                 found = 3.0 * self.space.flops * recipe.samples_for(self.nominal)
                 self._same_flops[id(recipe)] = found
             return found
         key = (id(recipe), self.samples(client), self.kind(client))
         found = self._flops.get(key)
         if found is None:
-            self._recipes.append(recipe)  # keeps the id taken
+            self._keep(recipe)
             found = self._flops[key] = 3.0 * self.spaces[key[2]].flops * recipe.samples_for(key[1])
         return found
+
+    def _keep(self, recipe: LocalSGD) -> None:
+        """Keep a recipe, so that its id stays taken, as long as its FLOPs are remembered."""
+        if len(self._recipes) >= MOST_KEPT:
+            self._recipes.clear()
+            self._flops.clear()
+            self._same_flops.clear()
+        self._recipes.append(recipe)
 
     def probe_flops(self, client: int) -> float:
         """FLOPs of one full gradient."""
