@@ -30,7 +30,9 @@ def free(spans, begin, end):
 
 
 moments = st.integers(0, 12)
-acts = st.lists(st.tuples(st.sampled_from(["ask", "answer", "work", "open", "close", "wait", "pass"]), moments, moments))
+acts = st.lists(
+    st.tuples(st.sampled_from(["ask", "answer", "work", "open", "close", "wait", "pass"]), moments, moments)
+)
 
 
 @given(acts)

@@ -118,14 +118,11 @@ class Diary:
             self._ledger.wait(site, start, stop, round, cause)
             self.add(site, start, stop)
 
-    def _between(self, site: int, begin: float, end: float) -> list[Interval]:
-        """What the site does between two moments."""
-        last, others = self._last.get(site), self._others.get(site)
-        found = [last] if last is not None and last[1] > begin and last[0] < end else []
-        return found if others is None else found + others.between(begin, end)
-
     def _gaps(self, site: int, begin: float, end: float) -> list[Interval]:
-        known = self._between(site, begin, end)
+        last, others = self._last.get(site), self._others.get(site)
+        known = [last] if last is not None and last[1] > begin and last[0] < end else []
+        if others is not None:
+            known += others.between(begin, end)
         if self._away is not None and site >= 0:
             known += self._away(site, begin, end)
         if not known:
