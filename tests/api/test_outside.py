@@ -126,7 +126,7 @@ def test_it_runs_from_python(folder, monkeypatch):
     )
     assert len(result.runs) == 6
     assert {run.settings["clients"] for run in result.runs} == {"6"}, "as many as the file lists"
-    assert len([one for one in rows if one[0] == "fedbuff"]) == 6
+    assert len([one for one in rows if one[0] == "fedbuff@buffer=2"]) == 6
     weights = result.model("fedbuff@buffer=2", seed=1)
     assert {name: tuple(value.shape) for name, value in weights.items()}["0.weight"] == (16, 6)
     module = make((6,), 3)

@@ -304,3 +304,45 @@ def test_errors_of_settings_come_after_the_first_line_and_end_the_progress(tmp_p
         main(["run", "fedavg", "--set", "nosuch=1"])
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("starting") and said[1].startswith("error: unknown setting")
+
+
+VARIANTS = ["fedbuff@buffer=2", "fedbuff@buffer=4"]
+
+
+def test_variants_of_one_algorithm_are_told_apart(capfd):
+    rows = {name: [] for name in VARIANTS}
+    paceline.compare(
+        VARIANTS,
+        clients=6,
+        rounds=3,
+        dry=True,
+        progress=True,
+        callbacks=[lambda name, seed, row: rows[name].append(row["visits"])],
+    )
+    assert rows["fedbuff@buffer=4"][-1] > rows["fedbuff@buffer=2"][-1] >= 6
+    lines = capfd.readouterr().err.splitlines()
+    for name in VARIANTS:
+        said = [line for line in lines if line.startswith(f"{name} seed 0 ")]
+        assert f" {rows[name][-1]} visits" in said[-1], "its own figures and no others"
+
+
+def test_variants_are_told_apart_after_an_interruption(tmp_path):
+    told, small = [], {"clients": 6, "partition": "iid", "rounds": 2}
+
+    def stop(name, seed, row):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        paceline.compare(VARIANTS, **small, out=tmp_path / "out", callbacks=[stop])
+    paceline.resume(tmp_path / "out", callbacks=[lambda name, seed, row: told.append((name, row["round"]))])
+    assert {name for name, _ in told} == set(VARIANTS) and len(set(told)) == len(told)
+
+
+def test_runs_of_an_older_directory_are_shown_each_by_itself(shown):
+    one, other = a_run(), a_run()  # whose variants nobody wrote down
+    with shown.progress as progress:
+        progress.watch([one, other], None)
+        progress(one, row(1))
+        progress(other, row(2))
+        assert len(progress.runs) == 2
+    assert [line.split()[4] for line in shown.lines()] == ["1", "2"]

@@ -188,3 +188,68 @@ def test_an_await_takes_few_calls():
                 group.create_task(walker())
 
     assert calls(lambda: run(main())) / visits < 20
+
+
+async def _timeout_that_does_not_fire():
+    async with asyncio.timeout(5.0):
+        await asyncio.sleep(1.0)
+
+
+async def _wait_for_in_time():
+    await asyncio.wait_for(asyncio.sleep(1.0), 5.0)
+
+
+async def _sleep_is_cancelled():
+    task = asyncio.ensure_future(asyncio.sleep(5.0))
+    await asyncio.sleep(1.0)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def _calls_are_cancelled():
+    loop = asyncio.get_running_loop()
+    loop.call_soon(pytest.fail, "it was cancelled").cancel()
+    loop.call_later(5.0, pytest.fail, "it was cancelled").cancel()
+    await asyncio.sleep(1.0)
+
+
+async def _one_timer_cancels_another_of_its_instant():
+    loop = asyncio.get_running_loop()
+    timers = []
+
+    def cancel():
+        timers.pop().cancel()
+
+    loop.call_later(1.0, cancel)
+    timers.append(loop.call_later(1.0, pytest.fail, "it was cancelled"))
+    await asyncio.sleep(1.0)
+
+
+@pytest.mark.parametrize(
+    "cancelling",
+    [
+        _timeout_that_does_not_fire,
+        _wait_for_in_time,
+        _sleep_is_cancelled,
+        _calls_are_cancelled,
+        _one_timer_cancels_another_of_its_instant,
+    ],
+)
+def test_what_was_cancelled_runs_as_nothing(cancelling):
+    async def main():
+        await cancelling()
+        begun = asyncio.get_running_loop().time()
+        await asyncio.sleep(9.0)  # past everything that was cancelled
+        return begun, asyncio.get_running_loop().time()
+
+    assert run(main()) == (1.0, 10.0)
+
+
+def test_a_timeout_fires_when_its_time_has_come():
+    async def main():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2.0):
+                await asyncio.sleep(5.0)
+        return asyncio.get_running_loop().time()
+
+    assert run(main()) == 2.0

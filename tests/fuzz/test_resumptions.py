@@ -148,11 +148,17 @@ def test_what_else_a_manifest_says_is_checked(cut, tmp_path, group):
                 read_resumption(tmp_path / "again", accept=["all"])
 
 
-@pytest.mark.parametrize("folder", ["..", "/tmp/elsewhere", "a/../../b"])
-def test_a_manifest_leads_nowhere_else(cut, tmp_path, folder):
+@pytest.mark.parametrize(
+    "words",
+    [
+        *({"folders": [folder]} for folder in ("..", "/tmp/elsewhere", "a/../../b")),
+        *({"variants": said} for said in (["a\x1b[2J"], ["a\nfedavg seed 0"], [3], ["a", "b"], "a", None, {"a": 1})),
+    ],
+)
+def test_a_manifest_leads_nowhere_else_and_writes_on_no_terminal(cut, tmp_path, words):
     directory, _ = cut
     shutil.copytree(directory, tmp_path / "again")
     manifest = json.loads((directory / "paceline.json").read_text())
-    (tmp_path / "again" / "paceline.json").write_text(json.dumps(manifest | {"folders": [folder]}))
+    (tmp_path / "again" / "paceline.json").write_text(json.dumps(manifest | words))
     with pytest.raises(PacelineError, match="is not of the form"):
         read_resumption(tmp_path / "again")

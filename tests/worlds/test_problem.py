@@ -1,6 +1,7 @@
 """What is learned: splits, personal test sets, the work of a visit."""
 
 import hashlib
+import weakref
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from paceline.learn.reference import ReferenceTrainer, evaluate_one
 from paceline.runs.making import make_run
 from paceline.runs.problem import build_problem, public_count, public_rows
 from paceline.runs.settings import make_settings
+from paceline.worlds.problem import MOST_KEPT
 
 
 def digits(**changes):
@@ -183,3 +185,16 @@ def test_a_run_hands_its_public_samples_to_the_algorithm():
         dry.world.public.data()
     with pytest.raises(SettingError, match=r"--set public=0\.05"):
         make_run(make_settings("fedavg", ["clients=30"])).world.public.data()
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_recipes_that_are_new_in_every_round_are_let_go(dry):
+    problem = digits()
+    if dry:
+        problem.partition, problem.nominal = None, 20
+    first = weakref.ref(recipe := LocalSGD(epochs=1))
+    assert problem.flops(0, recipe) == 3 * (2 * 64 * 10 + 10) * problem.samples(0)
+    for k in range(MOST_KEPT):
+        recipe = LocalSGD(epochs=2 + k % 2)
+        assert problem.flops(0, recipe) == (2 + k % 2) * 3 * (2 * 64 * 10 + 10) * problem.samples(0)
+    assert first() is None

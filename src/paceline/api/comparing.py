@@ -24,7 +24,7 @@ from paceline.runs.until import Until
 from paceline.tracking.following import check_trackers, followed
 
 Callback = Callable[[str, int, Row], None]
-"""Told the algorithm's name, the seed and a row of metrics as soon as it is known; for trackers."""
+"""Told the algorithm's name with its variant, the seed and a row of metrics as soon as it is known; for trackers."""
 
 
 def compare(
@@ -134,6 +134,6 @@ def told(shown: LiveProgress, callbacks: Sequence[Callback]) -> Callable[[Run, R
     def tell(run: Run, row: Row) -> None:
         shown(run, row)
         for callback in callbacks:
-            callback(run.settings.name, run.settings.seed, row)
+            callback(run.settings.method, run.settings.seed, row)
 
     return tell

@@ -57,7 +57,8 @@ class LiveProgress:
         self, *, quiet: bool = False, console: Console | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.console = console or Told(quiet=quiet)
-        self.runs: dict[str, Watched] = {}
+        self.runs: dict[int, Watched] = {}
+        """By the identity of the run."""
         self._clock = clock
         self._phase, self._about, self._since = "", "", clock()
         self._speed: Speed | None = None
@@ -100,11 +101,11 @@ class LiveProgress:
         """These runs are about to begin, and this computes what they learn, if anything is learned here."""
         self._speed = Speed(runs, executor, self._clock)
         for run in runs:
-            self.runs[run.label] = Watched(run)
+            self.runs[id(run)] = Watched(run)
 
     def __call__(self, run: Run, row: Row) -> None:
         """A run has a new row of metrics, and perhaps has decided something."""
-        watched = self.runs.setdefault(run.label, Watched(run))
+        watched = self.runs.setdefault(id(run), Watched(run))
         now = self._clock()
         watched.add(row, now)
         self._tell(watched)

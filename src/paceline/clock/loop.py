@@ -115,7 +115,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 due = due_at(pop_time(times))
                 for timer in due if isinstance(due, list) else (due,):
                     if isinstance(timer, asyncio.TimerHandle):
-                        self._ready.append((None, timer._run, ()))
+                        self._ready.append((None, _run_handle, (timer,)))
                     elif not timer.done():  # done already: the sleeper was cancelled
                         timer.set_result(None)
 
@@ -240,7 +240,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._ready.append((context, callback, args))
             return None
         handle = asyncio.Handle(callback, args, self, None)
-        self._ready.append((None, handle._run, ()))
+        self._ready.append((None, _run_handle, (handle,)))
         return handle
 
     def call_at(
@@ -317,6 +317,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._times.clear()
         self._timers.clear()
         self._closed = True
+
+
+def _run_handle(handle: asyncio.Handle) -> None:
+    """Run what a handle holds, unless it was cancelled, also by what ran before it at this instant."""
+    if not handle.cancelled():
+        handle._run()
 
 
 def make_loop(source: Source | None = None) -> VirtualLoop:

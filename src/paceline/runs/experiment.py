@@ -43,8 +43,7 @@ class Experiment:
     @property
     def text(self) -> str:
         """Which runs these are, in a few words."""
-        names = [f"{one.name}@{one.variant}" if one.variant else one.name for one in self.settings]
-        several = list(dict.fromkeys(names))
+        several = list(dict.fromkeys(one.method for one in self.settings))
         seeds = len({one.seed for one in self.settings})
         listed = ", ".join(several[:6]) + (f" and {len(several) - 6} more" if len(several) > 6 else "")
         return listed + (f", {seeds} seeds" if seeds > 1 else "")

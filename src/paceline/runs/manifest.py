@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ class Manifest:
     settings: list[dict[str, Any]]
     """Of the runs, as their own files have them."""
     until: dict[str, Any]
+    variants: list[str] = field(default_factory=list)
+    """What was said of each run behind its algorithm's name; for messages only."""
     options: dict[str, Any] = field(default_factory=dict)
     """What else the command said: whether it is dry, keeps spans, checks places."""
     keeping: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +66,10 @@ class Manifest:
         for words in self.settings:
             if not trust:
                 refuse_untrusted(words, str(where))
-        return tuple(settings_from(words) for words in self.settings)
+        variants = self.variants or [""] * len(self.settings)
+        return tuple(
+            replace(settings_from(words), variant=said) for words, said in zip(self.settings, variants, strict=True)
+        )
 
     def limits(self) -> Until:
         """Return what makes runs stop early."""
@@ -112,12 +117,16 @@ def read_manifest(directory: Path) -> Manifest:
 def _is_well_formed(found: Manifest) -> bool:
     folders: Any = found.folders  # anything, as it was read
     settings: Any = found.settings
+    variants: Any = found.variants
     return (
         isinstance(folders, list)
         and isinstance(settings, list)
         and len(folders) == len(settings) > 0
         and all(isinstance(folder, str) and _stays_inside(folder) for folder in folders)
         and all(isinstance(one, dict) for one in settings)
+        and isinstance(variants, list)
+        and len(variants) in (0, len(settings))
+        and all(isinstance(one, str) and one.isprintable() for one in variants)
         and all(isinstance(getattr(found, name), dict) for name in ("until", "options", "keeping", "same"))
     )
 

@@ -213,6 +213,7 @@ def _manifest(experiment: Experiment, out: Path, runs: Sequence[Run]) -> Manifes
     return Manifest(
         folders=[str((run.directory or out).relative_to(out)) for run in runs],
         settings=[run.recorder.described for run in runs],
+        variants=[run.settings.variant for run in runs],
         until=asdict(experiment.until),
         options={each.name: getattr(experiment, each.name) for each in fields(Options)},
         keeping=experiment.keeping.plain(),
@@ -242,8 +243,7 @@ def _directory(experiment: Experiment, settings: Settings) -> Path | None:
     """Where a run writes: alone in the directory itself, else in a folder of it."""
     if experiment.out is None or len(experiment.settings) == 1:
         return experiment.out
-    name = f"{settings.name}@{settings.variant}" if settings.variant else settings.name
-    plain = re.sub(r"[^\w.@=,+-]", "_", name)  # letters that every file system takes
+    plain = re.sub(r"[^\w.@=,+-]", "_", settings.method)  # letters that every file system takes
     return experiment.out / f"{plain}-seed{settings.seed}"
 
 

@@ -137,6 +137,7 @@ class Recorder:
         last = self.rows[-1] if self.rows else {}
         return {
             "algorithm": self._settings.name,
+            "variant": self._settings.variant,
             "seed": self._settings.seed,
             **state,
             "visits": totals.visits,

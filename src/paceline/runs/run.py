@@ -115,8 +115,8 @@ class Run:
 
     @property
     def label(self) -> str:
-        """The algorithm's name and the seed, for messages."""
-        return f"{self.settings.name} seed {self.settings.seed}"
+        """The algorithm, its variant and the seed, for messages."""
+        return f"{self.settings.method} seed {self.settings.seed}"
 
     def start(self, *, again: bool = False) -> None:
         """Make the directory, or open it ``again``, and the coroutine."""

@@ -135,6 +135,11 @@ class Settings:
     fleet: FleetSettings = field(default_factory=FleetSettings)
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
 
+    @property
+    def method(self) -> str:
+        """The algorithm's name with its variant, as it was asked for."""
+        return f"{self.name}@{self.variant}" if self.variant else self.name
+
     def __post_init__(self) -> None:
         check_bounds(self, inside=False)  # groups check themselves, and an algorithm when it is run
 

@@ -7,6 +7,7 @@ to book a wait says so when it begins (``ask``); what happened since the oldest 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 from paceline.ledger import Ledger
@@ -14,6 +15,45 @@ from paceline.ledger import Ledger
 Interval = tuple[float, float]
 Away = Callable[[int, float, float], list[Interval]]
 """When a site was away between two moments."""
+
+
+class Spans:
+    """A site's occupied time, in order and without overlaps: what touches is one span, so there are few."""
+
+    __slots__ = ("_ends", "_starts", "_under_way")
+
+    def __init__(self) -> None:
+        self._starts: list[float] = []
+        self._ends: list[float] = []
+        self._under_way: list[list[float]] = []
+        """Start and end of what was begun when nobody knew its end."""
+
+    def add(self, start: float, end: float) -> None:
+        """Occupy the time from start to end."""
+        starts, ends = self._starts, self._ends
+        low, high = bisect_left(ends, start), bisect_right(starts, end)
+        if low < high:  # it touches these
+            start, end = min(start, starts[low]), max(end, ends[high - 1])
+        starts[low:high], ends[low:high] = [start], [end]
+
+    def open(self, span: list[float]) -> None:
+        """Occupy a span whose end is written into it when it is known."""
+        for one in self._under_way:
+            if one[1] < math.inf:
+                self.add(one[0], one[1])
+        self._under_way = [*(one for one in self._under_way if one[1] == math.inf), span]
+
+    def forget(self, since: float) -> None:
+        """Nobody will ask about the time before this."""
+        if self._ends and self._ends[0] <= since:
+            past = bisect_right(self._ends, since)
+            del self._starts[:past], self._ends[:past]
+
+    def between(self, begin: float, end: float) -> list[Interval]:
+        """What of it is between two moments, whole."""
+        low, high = bisect_right(self._ends, begin), bisect_left(self._starts, end)
+        found = [*zip(self._starts[low:high], self._ends[low:high], strict=True)] if low < high else []
+        return found + [(start, stop) for start, stop in self._under_way if stop > begin and start < end]
 
 
 class Diary:
@@ -24,10 +64,10 @@ class Diary:
         self._away = away
         self._last: dict[int, Interval] = {}
         """What each site did or does last: nearly always all that anybody may ask about."""
-        self._others: dict[int, list[Interval | list[float]]] = {}
+        self._others: dict[int, Spans] = {}
         """What else of a site may still be asked about."""
         self._open: dict[int, float] = {}
-        self._asked = 0
+        self._asked = self._oldest = 0
         self._since = math.inf
         """When the oldest of the open questions was asked."""
 
@@ -35,14 +75,17 @@ class Diary:
         """Somebody will ask about the time from now on; returns the question's number."""
         self._asked = question = self._asked + 1
         self._open[question] = now
-        self._since = min(self._since, now)
+        if self._since == math.inf:
+            self._since, self._oldest = now, question
         return question
 
     def answered(self, question: int) -> None:
         """Forget a question that nobody asks any more."""
         del self._open[question]
-        # Questions are asked in the order of time: the first that is open is the oldest.
-        self._since = next(iter(self._open.values()), math.inf)
+        if question == self._oldest:  # questions are asked in the order of time: the next that is open is the oldest
+            while self._oldest <= self._asked and self._oldest not in self._open:
+                self._oldest += 1
+            self._since = self._open.get(self._oldest, math.inf)
 
     def add(self, site: int, start: float, end: float) -> None:
         """The site is occupied from start to end, of which the end may be yet to come."""
@@ -50,51 +93,36 @@ class Diary:
             return
         last = self._last.get(site)
         if last is not None and last[1] > (self._since if self._since < start else start):
-            self._remember(site, last, start)
+            self._remembered(site, start).add(*last)
         self._last[site] = start, end
 
     def open(self, site: int, start: float) -> list[float]:
         """The site is occupied from now on: start and end, where the end is to be written when it is known."""
         span = [start, math.inf]
-        self._remember(site, span, start)
+        self._remembered(site, start).open(span)
         return span
 
-    def _remember(self, site: int, span: Interval | list[float], now: float) -> None:
-        """Keep a span beside the site's last one, and forget those that nobody can ask about any more."""
-        others, since = self._others.get(site), min(self._since, now)
+    def _remembered(self, site: int, now: float) -> Spans:
+        """What is kept beside a site's last span, less what nobody can ask about any more."""
+        others = self._others.get(site)
         if others is None:
-            self._others[site] = [span]
-            return
-        if others and others[0][1] <= since:
-            others[:] = [other for other in others if other[1] > since] if len(others) > 1 else ()
-        others.append(span)
+            others = self._others[site] = Spans()
+        others.forget(min(self._since, now))
+        return others
 
     def book_wait(self, site: int, begin: float, end: float, round: int, cause: int) -> None:
         """The site was engaged and waited: book the part of it in which it was there and did nothing else."""
         if end <= begin:
             return
-        if self._away is None and self._is_free(site, begin, end):
-            self._ledger.wait(site, begin, end, round, cause)
-            self.add(site, begin, end)
-            return
         for start, stop in self._gaps(site, begin, end):
             self._ledger.wait(site, start, stop, round, cause)
             self.add(site, start, stop)
 
-    def _spans(self, site: int) -> list[Interval | list[float]]:
-        last = self._last.get(site)
-        return [*self._others.get(site, ())] + ([] if last is None else [last])
-
-    def _is_free(self, site: int, begin: float, end: float) -> bool:
-        """Whether the site does nothing between two moments."""
-        last = self._last.get(site)
-        if last is not None and last[1] > begin and last[0] < end:
-            return False
-        others = self._others.get(site)
-        return not others or all(stop <= begin or start >= end for start, stop in others)
-
     def _gaps(self, site: int, begin: float, end: float) -> list[Interval]:
-        known = [(start, stop) for start, stop in self._spans(site)]
+        last, others = self._last.get(site), self._others.get(site)
+        known = [last] if last is not None and last[1] > begin and last[0] < end else []
+        if others is not None:
+            known += others.between(begin, end)
         if self._away is not None and site >= 0:
             known += self._away(site, begin, end)
         if not known:
