@@ -10,15 +10,17 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import httpx
 from flwr.app import Message
+from flwr.serverapp import Grid
 
 from paceline.errors import WireError
 from paceline.federation.records import from_records, to_records
+from paceline.reading import cleaned
 from paceline.worlds.local.frames import Frame
 
 LOG = logging.getLogger(__name__)
@@ -28,22 +30,6 @@ REST = 1.0
 """Seconds of rest after the SuperLink could not be reached."""
 LATE, REFUSED, LEFT = -1, -2, -3
 """Codes of ours beside Flower's: no reply in time; a reply that is none; the node is not there."""
-
-
-class Grid(Protocol):
-    """What is used of Flower's grid."""
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Hand messages over; their numbers."""
-        ...
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Replies to these, as far as there are any."""
-        ...
-
-    def get_node_ids(self) -> Iterable[int]:
-        """Return the numbers of the nodes that are there."""
-        ...
 
 
 class Lost(NamedTuple):
@@ -75,7 +61,7 @@ class Courier:
     """Carries letters until it is stopped."""
 
     def __init__(
-        self, grid: Grid, most: int, on_look: Callable[[set[int]], None], on_end: Callable[[str], None]
+        self, grid: Grid, most: int, on_look: Callable[[Mapping[int, bytes]], None], on_end: Callable[[str], None]
     ) -> None:
         self._grid = grid
         self._most = most
@@ -146,7 +132,7 @@ class Courier:
             try:
                 if time.monotonic() >= look:
                     look = time.monotonic() + LOOK
-                    self._on_look(set(self._grid.get_node_ids()))
+                    self._on_look({node.node_id: node.public_key for node in self._grid.get_nodes()})
                 with self._lock:
                     flying = list(self._flying.items())
                 for number, letter in flying:
@@ -166,7 +152,7 @@ class Courier:
 
     def _read(self, message: Message) -> Reply:
         if message.has_error():
-            return Lost(message.error.code, str(message.error.reason or "")[:500])
+            return Lost(message.error.code, cleaned(message.error.reason or ""))
         try:
             return from_records(message.content, self._most)
         except WireError as problem:
