@@ -50,16 +50,22 @@ def test_nobody_trains_in_the_place_of_a_client_that_is_away(signed, tmp_path, r
     grid.live(201)
     shown = grid.get_node_ids
 
-    def changing():
-        """The client leaves in its second round; another claims its number; it is back when that was refused."""
-        if sum(number == 101 and words["do"] == "tasks" for number, words in grid.sent) >= 2 and not refusals.said:
-            grid.away |= {101}
-            grid.away -= {201}
-        if refusals.said:
-            grid.away -= {101}
+    def fault(number, frame):
+        """The client leaves with its second task, and another claims its number."""
+        if number != 101 or frame.words["do"] != "tasks" or len(asked) == 2:
+            return None
+        asked.append(number)
+        if len(asked) < 2:
+            return None
+        grid.away ^= {101, 201}
+        return True
+
+    def back():
+        """It is back when that was refused."""
+        grid.away -= {101} if refusals.said else set()
         return shown()
 
-    grid.get_node_ids = changing
+    asked, grid.fault, grid.get_node_ids = [], fault, back
     members = Members(tmp_path / "clients.json", signed=signed)
     words = [*SMALL, "clients=3", "rounds=4", "absence=wait"]
     run = make_local_run(make_settings("fedavg", words), workers=1, make_hosts=grid.hosts(members=members))

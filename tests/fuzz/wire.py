@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -87,7 +88,7 @@ class Mutator:
         ]
 
     def leaf(self):
-        return self.random.choice(self.random.choice(self.leaves))
+        return deepcopy(self.random.choice(self.random.choice(self.leaves)))
 
     def tree(self, tree, parts=()):
         """The same with one to three changes; ``parts`` are what may be put in other places."""
