@@ -5,7 +5,17 @@ import os
 import pytest
 
 from paceline.errors import DataError, SettingError
-from paceline.reading import DEEPEST, expanded, parse_json, parse_object, plain_number, read_file, read_text, shown
+from paceline.reading import (
+    DEEPEST,
+    cleaned,
+    expanded,
+    parse_json,
+    parse_object,
+    plain_number,
+    read_file,
+    read_text,
+    shown,
+)
 
 
 def test_a_file_is_read_by_way_of_a_link(tmp_path):
@@ -79,3 +89,11 @@ def test_values_are_shown_short():
     assert shown("x") == "'x'"
     assert shown("x" * 1000).endswith("… (1,002 characters)")
     assert shown(16**5000) == "a whole number too long to show"
+
+
+def test_somebody_elses_text_is_one_short_line():
+    forged = "all is\x1b[31m well\x1b]0;title\x07\n[root] so\u2028is\x9bthis\r\x00"
+    assert cleaned(forged) == "all is well [root] so is this  "
+    long = cleaned("\x1b[1m" * 9 + "é" * 3_000_000)
+    assert long.startswith("ééé") and long.endswith("… (3,000,036 characters)") and len(long) <= 500
+    assert cleaned(long) == long

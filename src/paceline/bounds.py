@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex, TypeGuard
 
 from paceline.errors import SettingError
 from paceline.reading import shown
@@ -72,6 +72,11 @@ SEEDS = Bounds(least=1, most=10_000)
 """How often something may be repeated with another seed."""
 ANY = Bounds()
 """Of a number whose field declares nothing."""
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether something that came from elsewhere is a number that can be computed with."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and ANY.hold(value)
 
 
 def bounded(

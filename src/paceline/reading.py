@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +18,8 @@ from paceline.errors import DataError, PacelineError
 
 DEEPEST = 32
 """Groups inside of groups in a file; settings have four."""
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?)")
+"""What terminals obey instead of showing it."""
 _ARTICLE: dict[type, str] = {int: "a whole number", dict: "a group", list: "a list"}
 State = tuple[str | int, ...]
 MIB = 1 << 20
@@ -137,6 +140,24 @@ def shown(value: Any, most: int = 80) -> str:
     except (ValueError, RecursionError):  # a whole number of thousands of digits; a tree too deep
         return f"{_ARTICLE.get(type(value), 'a value')} too long to show"
     return text if len(text) <= most else f"{text[: most - 20]}… ({len(text):,} characters)"
+
+
+def cleaned(text: str, most: int = 500) -> str:
+    """Somebody else's text as a line that can be shown: no escape sequences or control characters, and not long."""
+    line = one_line(text[: 8 * most])
+    if len(line) <= most and len(text) <= 8 * most:
+        return line
+    return f"{line[: most - 30]}… ({len(text):,} characters)"
+
+
+def one_line(text: str) -> str:
+    """The letters of a text, with a blank in the place of whatever has no shape."""
+    return "".join(letter if letter.isprintable() else " " for letter in _SEQUENCE.sub("", text))
+
+
+def shown_lines(text: str, lines: int = 15) -> str:
+    """The last lines of what another program said."""
+    return "\n".join(map(cleaned, text.splitlines()[-lines:]))
 
 
 def _inside(one: Any) -> list[Any]:

@@ -6,13 +6,16 @@ import threading
 import time
 
 from flwr.app import Error, Message
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
 from paceline.federation.config import Limits, NodeConfig
+from paceline.federation.members import Members
 from paceline.federation.nodes import Nodes
 from paceline.federation.records import from_records, to_records
 from paceline.federation.resident import Resident
-from tests.worlds.threads import _prepared
+from paceline.federation.terms import problem_of
+from tests.worlds.threads import one_at_a_time
 
 TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1  # as Flower's processes have it
 
@@ -20,9 +23,9 @@ TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1  # as Flow
 class MemoryNode:
     """A SuperNode with its resident worker: one message at a time."""
 
-    def __init__(self, client, directory):
-        self.config = NodeConfig(client=client, state=str(directory), insecure=True)
-        self.resident = Resident(self.config, _prepared)
+    def __init__(self, client, directory, **more):
+        self.config = NodeConfig(client=client, state=str(directory), insecure=True, **more)
+        self.resident = Resident(self.config, lambda terms, data: one_at_a_time(lambda: problem_of(terms, data)))
         self.inbox = queue.SimpleQueue()
 
     def answer(self, content):
@@ -36,6 +39,8 @@ class MemoryGrid:
 
     def __init__(self, directory, clients):
         self.nodes = {100 + k: MemoryNode(k, directory / f"node{k}") for k in range(clients)}
+        self.directory = directory
+        self.keys = {number: f"key of {number}".encode() for number in self.nodes}
         self.away = set()
         self.dead = set()
         """Nodes that are silent, which nobody has noticed yet."""
@@ -82,9 +87,13 @@ class MemoryGrid:
     def get_node_ids(self):
         return [number for number in self.nodes if number not in self.away]
 
-    def hosts(self, limits=None, **more):
+    def get_nodes(self):
+        return [NodeInfo(node_id=number, public_key=self.keys.get(number, b"")) for number in self.get_node_ids()]
+
+    def hosts(self, limits=None, members=None, **more):
         """For ``make_local_run``."""
-        return lambda scene: Nodes(self, "run", limits or Limits(), scene, **more)
+        members = members or Members(self.directory / "clients.json")
+        return lambda scene: Nodes(self, "run", limits or Limits(), scene, members, **more)
 
     def stop(self):
         for node in self.nodes.values():

@@ -4,6 +4,7 @@ import pytest
 
 from paceline.algorithms.registry import ALGORITHMS
 from paceline.federation.folding import Folding, make_ask
+from paceline.federation.members import Members
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import make_local_run
 from paceline.runs.making import make_run
@@ -94,7 +95,8 @@ def test_a_node_cannot_take_another_ones_place(tmp_path):
 
     grid.get_node_ids = late
     settings = make_settings("fedavg", [*SMALL, "clients=3", "rounds=6"])
-    run = make_local_run(settings, workers=1, make_hosts=grid.hosts(known=True))
+    members = Members(tmp_path / "clients.json", signed=True)
+    run = make_local_run(settings, workers=1, make_hosts=grid.hosts(members=members))
     drive([run], make_executor(ALONE))
     assert run.failure is None and run.world.ledger.visits == 18
     assert {number for number, words in grid.sent if words["do"] == "tasks"} == {100, 101, 102}

@@ -12,9 +12,13 @@ ONE = threading.Lock()
 
 
 def _prepared(words):
-    """Threads share networks, and whoever compiles one tries it out: one at a time."""
+    return one_at_a_time(lambda: prepare(words))
+
+
+def one_at_a_time(make):
+    """Threads share networks, and whoever compiles one tries it out."""
     with ONE:
-        problem = prepare(words)
+        problem = make()
         for space in problem.spaces:
             CohortTrainer("cpu", 1, 1).prepare(space)
         return problem

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from flwr.serverapp import Grid
 from rich.console import Console
 
 from paceline.api.progress import LiveProgress
@@ -17,7 +18,7 @@ from paceline.config import read_settings
 from paceline.data.partition import parse_partition
 from paceline.errors import DataError, PacelineError, SettingError, SiteError
 from paceline.federation.config import ServerConfig, read_server
-from paceline.federation.courier import Grid
+from paceline.federation.members import members_of
 from paceline.federation.nodes import Nodes
 from paceline.ledger.directory import EXPERIMENT, write_json
 from paceline.ledger.lock import Holder, started
@@ -69,7 +70,7 @@ def log_of(config: ServerConfig) -> Path:
 def _run(grid: Grid, config: ServerConfig) -> None:
     resumption = unfinished(config)
     experiment = make(config) if resumption is None else resumption.experiment
-    name, known = run_name(config, again=resumption is not None), not config.superlink.insecure
+    name, members = run_name(config, again=resumption is not None), members_of(config)
     config.out.mkdir(parents=True, exist_ok=True)
     with (
         Trips(config.out / TRIPS) as trips,
@@ -77,7 +78,7 @@ def _run(grid: Grid, config: ServerConfig) -> None:
         LiveProgress(console=Console(file=log, highlight=False, width=200)) as progress,
     ):
         hosting = Hosting(
-            lambda scene: Nodes(grid, name, config.limits, scene, on_trip=trips.add, known=known),
+            lambda scene: Nodes(grid, name, config.limits, scene, members, on_trip=trips.add),
             config.limits.grace,
             Checks(config.limits.norm),
         )

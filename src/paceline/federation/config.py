@@ -123,6 +123,8 @@ class NodeConfig:
     key: str = ""
     """The node's private key."""
     insecure: bool = False
+    data: str = ""
+    """The node's own data, ``.npz`` or ``.csv``, in the place of those that the run names."""
     bytes: int = bounded(1_000_000_000, least=1)
     """The largest message that is read."""
     trust: bool = False
@@ -172,10 +174,12 @@ def read_server(path: Path) -> ServerConfig:
 def read_node(path: Path) -> NodeConfig:
     """What ``node.toml`` says, with absolute paths."""
     tree = _read(path, _NodeFile)
-    _resolve(tree.setdefault("node", {}), ("state", "authority", "key"), path)
+    _resolve(tree.setdefault("node", {}), ("state", "authority", "key", "data"), path)
     tree["node"].setdefault("state", str(_beside(path, "state")))
     found = apply(_NodeFile(), tree, f"{path.name}: ").node
     split(found.superlink)
+    if found.data and not found.data.endswith((".npz", ".csv")):
+        raise SettingError(f"{path.name}: data is {shown(found.data)}; wanted .npz or .csv")
     if not found.insecure and not (found.authority and found.key):
         raise SettingError(f"{path} names no authority and key in [node]; give both, or insecure = true")
     return found

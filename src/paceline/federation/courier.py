@@ -11,16 +11,18 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 from flwr.app import Message
+from flwr.serverapp import Grid
 
 from paceline.errors import WireError
 from paceline.federation.records import from_records, to_records
+from paceline.reading import cleaned
 from paceline.worlds.local.frames import Frame
 
 T = TypeVar("T")
@@ -31,22 +33,6 @@ REST, PARTING = 1.0, 5.0
 """Seconds of rest after the SuperLink could not be reached, and for which a call under way is waited for at last."""
 LATE, REFUSED, LEFT = -1, -2, -3
 """Codes of ours beside Flower's: no reply in time; a reply that is none; the node is not there."""
-
-
-class Grid(Protocol):
-    """What is used of Flower's grid."""
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Hand messages over; their numbers."""
-        ...
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Replies to these, as far as there are any."""
-        ...
-
-    def get_node_ids(self) -> Iterable[int]:
-        """Return the numbers of the nodes that are there."""
-        ...
 
 
 class Lost(NamedTuple):
@@ -79,7 +65,11 @@ class Courier:
     """Carries letters until it is stopped."""
 
     def __init__(
-        self, grid: Grid, most: int, on_look: Callable[[set[int]], None], on_end: Callable[[BaseException], None]
+        self,
+        grid: Grid,
+        most: int,
+        on_look: Callable[[Mapping[int, bytes]], None],
+        on_end: Callable[[BaseException], None],
     ) -> None:
         self._grid = grid
         self._most = most
@@ -181,8 +171,8 @@ class Courier:
         while not self._stopping.wait(POLL):
             if time.monotonic() >= look:
                 look = time.monotonic() + LOOK
-                if (there := self._asked(self._grid.get_node_ids)) is not None:
-                    self._on_look(set(there))
+                if (there := self._asked(self._grid.get_nodes)) is not None:
+                    self._on_look({node.node_id: node.public_key for node in there})
             with self._lock:
                 self._flying = {number: letter for number, letter in self._flying.items() if letter in self._open}
                 flying = list(self._flying.items())
@@ -194,7 +184,7 @@ class Courier:
 
     def _read(self, message: Message) -> Reply:
         if message.has_error():
-            return Lost(message.error.code, str(message.error.reason or "")[:500])
+            return Lost(message.error.code, cleaned(message.error.reason or ""))
         try:
             return from_records(message.content, self._most)
         except WireError as problem:

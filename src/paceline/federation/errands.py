@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
+from paceline.bounds import is_number
 from paceline.errors import WireError
 from paceline.federation.folding import Ask
+from paceline.reading import cleaned
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.hosts import Answered
 
@@ -35,18 +38,33 @@ class Errand:
 def answers_of(reply: Frame, number: str) -> dict[str, Frame]:
     """What a node answered, by the tasks' numbers; ``WireError`` if the one that is asked for is not among them."""
     if "error" in reply.words:
-        return {number: Frame({"error": str(reply.words["error"])})}
+        return {number: Frame(_told(reply.words))}
     found: dict[str, Frame] = {}
     said, start = reply.words.get("answers"), 0
     try:
         for answer in said if isinstance(said, list) else ():
-            name, words, count = str(answer["id"]), dict(answer["words"]), int(answer["blobs"])
-            if not 0 <= count <= len(reply.blobs) - start:
+            name, words, count = str(answer["id"]), _told(answer["words"]), answer["blobs"]
+            if type(count) is not int or not 0 <= count <= len(reply.blobs) - start:
                 raise ValueError
             found[name] = Frame(words, reply.blobs[start : start + count])
             start += count
-    except (TypeError, KeyError, ValueError, OverflowError):  # the last for an infinite count
+    except (TypeError, KeyError, ValueError):
         raise WireError("its answers and the arrays that came with them do not go together") from None
     if number not in found:
         raise WireError("it answered something else than it was asked")
     return found
+
+
+def _told(words: Any) -> dict[str, Any]:
+    """What a node says, without what only this process says of nodes, and with errors that can be shown."""
+    said = dict(words)
+    if "error" in said:
+        return {"error": cleaned(str(said["error"]))}
+    return {name: value for name, value in said.items() if name != "lost"}
+
+
+def times_of(reply: Frame) -> dict[str, float]:
+    """When a node had a message, worked on it and answered, by its clock; nothing, unless it tells all in numbers."""
+    said, names = reply.words.get("times"), ("arrived", "began", "ended", "left")
+    told = {name: said[name] for name in names if is_number(said.get(name))} if isinstance(said, dict) else {}
+    return told if len(told) == len(names) else {}

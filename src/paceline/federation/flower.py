@@ -14,6 +14,7 @@ from pathlib import Path
 from paceline.errors import PacelineError, SettingError
 from paceline.federation.config import NodeConfig, ServerConfig, split, toml
 from paceline.federation.processes import environment
+from paceline.reading import shown_lines
 
 PACKAGE = "paceline_federation"
 PATIENCE = 300.0
@@ -48,7 +49,7 @@ def superlink_command(config: ServerConfig) -> list[str]:
     link = config.superlink
     command = [program("flower-superlink"), "--host", host, "--port", port, "--isolation", "process"]
     command += ["--database", str(config.state / "superlink.db"), "--disable-runtime-dependency-installation"]
-    command += ["--superexec-auth-secret-file", str(_secret(config))]
+    command += ["--superexec-auth-secret-file", str(secret_at(config.state / "superexec.secret"))]
     if link.insecure:
         return [*command, "--insecure"]
     command += ["--ssl-certfile", link.certificate, "--ssl-keyfile", link.key, "--ssl-ca-certfile", link.authority]
@@ -58,7 +59,7 @@ def superlink_command(config: ServerConfig) -> list[str]:
 def superexec_command(config: ServerConfig) -> list[str]:
     """Who starts the server application."""
     command = [program("flower-superexec"), "--runtime-api-address", local(config.superlink.address)]
-    command += ["--superexec-auth-secret-file", str(_secret(config))]
+    command += ["--superexec-auth-secret-file", str(secret_at(config.state / "superexec.secret"))]
     return command + _trusted(config.superlink.insecure, config.superlink.authority)
 
 
@@ -75,12 +76,13 @@ def _trusted(insecure: bool, authority: str) -> list[str]:
     return ["--insecure"] if insecure else ["--root-certificates", authority]
 
 
-def _secret(config: ServerConfig) -> Path:
-    """What the SuperLink and whoever may start applications have in common."""
-    path = config.state / "superexec.secret"
+def secret_at(path: Path) -> Path:
+    """A file of this user's own with a secret: of whoever may start applications, say, or of a node."""
     if not path.exists():
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        draft = path.with_suffix(".part")
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
             file.write(secrets.token_bytes(32))
+        draft.replace(path)
     return path
 
 
@@ -156,7 +158,7 @@ def flwr(config: ServerConfig, *words: str) -> str:
     except subprocess.TimeoutExpired:
         raise FlowerError(f"flwr {' '.join(words[:2])} has not ended within {PATIENCE:g} s") from None
     if done.returncode:
-        raise FlowerError(f"flwr {' '.join(words[:2])} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+        raise FlowerError(f"flwr {' '.join(words[:2])} failed:\n{shown_lines(done.stdout + done.stderr)}")
     return done.stdout
 
 
@@ -168,7 +170,7 @@ def start_run(config: ServerConfig, file: Path, attempt: str) -> str:
     try:
         return str(json.loads(text[text.index("{") :])["run-id"])
     except (ValueError, KeyError):
-        raise FlowerError(f"flwr run did not say which run it started:\n{text[-2000:]}") from None
+        raise FlowerError(f"flwr run did not say which run it started:\n{shown_lines(text)}") from None
 
 
 def register(config: ServerConfig, key: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from paceline.reading import cleaned
+
 
 class Follower:
     """Reads a log as it grows, from where it ends now."""
@@ -25,4 +27,4 @@ class Follower:
         whole = data[: data.rfind(b"\n") + 1]
         self._read += len(whole)
         for line in whole.decode(errors="replace").splitlines():
-            self._say(line)
+            self._say(cleaned(line, 2000))

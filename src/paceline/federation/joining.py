@@ -21,7 +21,7 @@ def join(file: Path, say: Callable[[str], None]) -> None:
     """Be a node until somebody asks for the end; what goes wrong meanwhile is said."""
     require_flower()
     config = read_node(file)
-    require_files(file, [config.authority, config.key])
+    require_files(file, [config.authority, config.key, config.data])
     config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     children = Children()
     with Lock(config.directory), Stopping(patience=0):

@@ -6,26 +6,28 @@ process was started anew, is known to the node, which answers it from its cache.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import queue
+import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from flwr.serverapp import Grid
+
 from paceline.errors import SiteError, WireError, is_of_disk
 from paceline.federation.config import Limits
-from paceline.federation.courier import REFUSED, Courier, Grid, Letter, Lost, Reply
-from paceline.federation.errands import Errand, answers_of
+from paceline.federation.courier import REFUSED, Courier, Letter, Lost, Reply
+from paceline.federation.errands import Errand, answers_of, times_of
 from paceline.federation.folding import Folding, make_ask
+from paceline.federation.members import Members
+from paceline.federation.terms import FORMAT, terms_of
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.hosts import Answered, Scene
 
 LOG = logging.getLogger(__name__)
-FORMAT = 1
-"""Of what is said to nodes; one that speaks another is refused."""
 GREETING = 60.0
 """Seconds in which a node must say who it is."""
 TRIES = 3
@@ -44,10 +46,10 @@ class Nodes:
         run: str,
         limits: Limits,
         scene: Scene,
+        members: Members,
         *,
         on_trip: Callable[[dict[str, Any]], None] = lambda trip: None,
         waiting: float = float("inf"),
-        known: bool = False,
     ) -> None:
         self._run = run
         self._limits = limits
@@ -55,8 +57,9 @@ class Nodes:
         self._on_trip = on_trip
         self._waiting = waiting
         """Seconds for which nodes are waited for in the beginning."""
-        self._known = known
-        """Whether nodes have keys: then one that is started anew has the number that it had."""
+        self._members = members
+        self._keys: dict[int, bytes] = {}
+        """The key of every node that was ever there, as the SuperLink says."""
         self._courier = Courier(grid, limits.bytes, self._look, self._end)
         self._folding = Folding(scene.directory / "pending")
         self._lock = threading.RLock()
@@ -69,7 +72,6 @@ class Nodes:
         self._started = False
         self.problem: Exception | None = None
         """Why nothing more can be asked."""
-        self._letters = itertools.count()
 
     # -- what the orchestrator asks -------------------------------------------------------------------------------
 
@@ -138,8 +140,8 @@ class Nodes:
         self._courier.send(Letter(node, words, blobs, seconds, partial(self._replied, errand), deadline=end))
 
     def _said(self, words: dict[str, Any]) -> dict[str, Any]:
-        """With what every letter says; no two are alike, for Flower numbers them by what they hold."""
-        return {**words, "run": self._run, "format": FORMAT, "letter": f"{next(self._letters)}.{time.time_ns()}"}
+        """With what every letter says, and what nobody guesses: who knows it could answer in another node's name."""
+        return {**words, "run": self._run, "format": FORMAT, "letter": secrets.token_hex(16)}
 
     def _replied(self, errand: Errand, letter: Letter, reply: Reply) -> None:
         if errand.done:
@@ -174,7 +176,6 @@ class Nodes:
         errand.answered(answer)
 
     def _trip(self, errand: Errand, letter: Letter, reply: Frame, outcome: str) -> None:
-        times = reply.words.get("times")
         self._on_trip(
             {
                 "client": errand.client,
@@ -183,7 +184,7 @@ class Nodes:
                 "try": errand.tries,
                 "sent": letter.pushed,
                 "came": time.time(),
-                "times": times if isinstance(times, dict) else {},
+                "times": times_of(reply),
                 "bytes_down": sum(map(len, letter.blobs)),
                 "bytes_up": sum(map(len, reply.blobs)),
                 "outcome": outcome,
@@ -192,7 +193,8 @@ class Nodes:
 
     # -- who is there, in the thread that looks for replies ---------------------------------------------------------
 
-    def _look(self, there: set[int]) -> None:
+    def _look(self, there: Mapping[int, bytes]) -> None:
+        self._keys |= there
         with self._lock:
             gone = [client for client, node in self._node.items() if node not in there]
         for client in gone:
@@ -205,34 +207,31 @@ class Nodes:
                 for client, errands in self._errands.items()
                 if client in self._node and any(errand.is_slow() for errand in errands)
             }
-        for node in (there - known) | slow:
+        for node in (there.keys() - known) | slow:
             if now >= self._asked.get(node, 0.0):
                 self._greet(node)
 
     def _greet(self, node: int) -> None:
         """Ask a node who it is."""
         self._asked[node] = time.monotonic() + GREETING
-        words = self._said({"do": "hello", "settings": self._scene.settings})
+        words = self._said({"do": "hello", "terms": terms_of(self._scene.settings)})
         self._courier.send(Letter(node, words, (), GREETING, self._greeted))
 
     def _greeted(self, letter: Letter, reply: Reply) -> None:
-        if isinstance(reply, Lost) or "error" in reply.words:
-            LOG.warning("node %d does not say who it is: %s", letter.node, reply)
-            return
-        client = reply.words.get("client")
-        if not isinstance(client, int) or not 0 <= client < self._scene.clients:
-            LOG.warning("node %d says it is client %r; wanted 0 to %d", letter.node, client, self._scene.clients - 1)
+        try:
+            if isinstance(reply, Lost):
+                raise WireError(reply.reason)
+            client = self._members.admit(self._keys.get(letter.node, b""), reply.words, self._scene.clients)
+        except WireError as problem:
+            LOG.warning("node %d is refused as a client: %s", letter.node, problem)
             return
         self._asked.pop(letter.node, None)
         with self._lock:
             before = self._node.get(client)
-        if before is not None and before != letter.node:
-            if self._known:
-                LOG.warning("node %d says it is client %d, which node %d is; refused", letter.node, client, before)
-            else:
-                self._replaced(client, before, letter.node)
-        elif before is None:
+        if before is None:
             self._here(client, letter.node)
+        elif before != letter.node:
+            self._replaced(client, before, letter.node)
         else:
             self._remind(client)
 

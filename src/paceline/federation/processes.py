@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from paceline.reading import shown_lines
+
 FIRST, LONGEST, STEADY = 0.5, 20.0, 60.0
 """Seconds before the first restart, before any, and after which a process counts as steady."""
 GENTLE = 8.0
@@ -107,7 +109,7 @@ class Child:
     def last_words(self, lines: int = 15) -> str:
         """Return the last lines of the process's log."""
         try:
-            return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+            return shown_lines(self._log.read_text(encoding="utf-8", errors="replace"), lines)
         except OSError:
             return ""
 

@@ -10,9 +10,12 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from paceline.errors import WireError
-from paceline.worlds.local.frames import MOST_WORDS, Frame
+from paceline.reading import MIB, cleaned, parse_object
+from paceline.worlds.local.frames import Frame
 
 WORDS, BLOBS = "words", "blobs"
+MOST_WORDS = 16 * MIB
+"""Letters of a message's words, of which most have some thousands."""
 
 
 def to_records(words: dict[str, Any], blobs: Sequence[bytes] = ()) -> RecordDict:
@@ -25,32 +28,22 @@ def from_records(content: RecordDict, most: int) -> Frame:
     """The frame that came; ``WireError`` for whatever is none, or has more than ``most`` bytes."""
     words, arrays = content.get(WORDS), content.get(BLOBS)
     if not isinstance(words, ConfigRecord) or not isinstance(arrays, ArrayRecord) or len(content) != 2:
-        raise WireError(f"a message holds {sorted(content)[:8]}; wanted {WORDS} and {BLOBS}")
-    size = sum(len(array.data) for array in arrays.values())
+        raise WireError(f"a message holds {[name[:20] for name in sorted(content)[:8]]}; wanted {WORDS} and {BLOBS}")
+    text = words.get("json")
+    if not isinstance(text, str) or len(text) > MOST_WORDS or len(words) != 1:
+        raise WireError(f"a message has no words; wanted a JSON text of at most {MOST_WORDS:,} letters")
+    size = len(text.encode(errors="replace")) + sum(len(name) + len(array.data) for name, array in arrays.items())
     if size > most:
         raise WireError(f"a message has {size:,} bytes; at most {most:,} are read")
-    return Frame(_words(words.get("json")), tuple(_blob(name, array) for name, array in sorted(arrays.items())))
-
-
-def _words(text: object) -> dict[str, Any]:
-    if not isinstance(text, str) or len(text) > MOST_WORDS:
-        raise WireError("a message has no words; wanted a JSON text")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        raise WireError(f"a message's words are no JSON: {text[:80]!r}") from None
-    if not isinstance(found, dict):
-        raise WireError(f"a message's words are {type(found).__name__}; wanted an object")
-    return found
+    blobs = tuple(_blob(name, array) for name, array in sorted(arrays.items()))
+    return Frame(parse_object(text, "what a message says", WireError), blobs)
 
 
 def _blob(name: str, array: Array) -> bytes:
     try:
         found = array.numpy()
+        if found.dtype != np.uint8 or found.ndim != 1:
+            raise TypeError(f"it is {found.dtype} {found.shape}")
+        return found.tobytes()
     except Exception as problem:  # NumPy fails in any way at a header that is none, or that begins an archive
-        raise WireError(f"array {name[:20]!r} of a message cannot be read: {str(problem)[:200]}") from None
-    if not isinstance(found, np.ndarray):  # an archive of arrays
-        raise WireError(f"array {name[:20]!r} of a message is a {type(found).__name__}; wanted bytes in a row")
-    if found.dtype != np.uint8 or found.ndim != 1:
-        raise WireError(f"array {name[:20]!r} of a message is {found.dtype} {found.shape}; wanted bytes in a row")
-    return found.tobytes()
+        raise WireError(f"array {name[:20]!r} of a message holds no bytes: {cleaned(str(problem), 200)}") from None

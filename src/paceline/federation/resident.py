@@ -18,15 +18,16 @@ from typing import Any
 
 from paceline.errors import PacelineError, SettingError, WireError
 from paceline.federation.config import NodeConfig, read_node
-from paceline.references import refuse_untrusted
-from paceline.worlds.local.expressions import Words
+from paceline.federation.flower import secret_at
+from paceline.federation.terms import FORMAT, problem_of, read_terms
+from paceline.reading import cleaned, shown
+from paceline.runs.settings import Settings
 from paceline.worlds.local.frames import Frame, packed, read, unpacked, write
 from paceline.worlds.local.worker import Worker, answered
 from paceline.worlds.problem import Problem
 
 NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
 """What runs and tasks may be called: no path leads out of the node's directory."""
-FORMAT = 1
 KEPT = 16
 """Answers that are kept: more than can be under way at once."""
 
@@ -61,7 +62,7 @@ class Answers:
 class Resident:
     """Answers for one client, in whichever run the server speaks of."""
 
-    def __init__(self, config: NodeConfig, prepare: Callable[[Words], Problem]) -> None:
+    def __init__(self, config: NodeConfig, prepare: Callable[[Settings, str], Problem]) -> None:
         self._config = config
         self._prepare = prepare
         self._run: str | None = None
@@ -75,10 +76,8 @@ class Resident:
             began = time.time()
             try:
                 reply = self._answer(frame)
-            except PacelineError as problem:
-                reply = Frame({"error": f"{type(problem).__name__}: {problem}"})
             except Exception as problem:  # told to the server, which shows it
-                reply = Frame({"error": f"{type(problem).__name__}: {problem}"})
+                reply = Frame({"error": cleaned(f"{type(problem).__name__}: {problem}")})
             return Frame({**reply.words, "times": {"began": began, "ended": time.time()}}, reply.blobs)
 
     def _answer(self, frame: Frame) -> Frame:
@@ -86,7 +85,7 @@ class Resident:
         if words.get("format") != FORMAT:
             raise WireError(f"the server speaks format {words.get('format')!r} and this node {FORMAT}; update one")
         if words["do"] == "hello":
-            return self._greet(named(words["run"]), words["settings"])
+            return self._greet(named(words["run"]), words["terms"])
         if named(words["run"]) != self._run:
             self._recall(words["run"])
         answers: list[dict[str, Any]] = []
@@ -107,33 +106,31 @@ class Resident:
             self._worker.forget(task)  # which may be more than it was then
             return known
         found = answered(self._worker, task)
-        if "error" not in found.words and task.words.get("do") != "receive":  # to read a model again is no harm
+        if "error" in found.words:
+            return Frame({"error": cleaned(found.words["error"])})
+        if task.words.get("do") != "receive":  # to read a model again is no harm
             self._answers.keep(number, found)
         return found
 
     # -- runs -------------------------------------------------------------------------------------------------------
 
-    def _greet(self, run: str, settings: dict[str, Any]) -> Frame:
+    def _greet(self, run: str, terms: object) -> Frame:
         """Say who one is, ready to begin."""
         if run != self._run:
-            self._begin(run, settings)
-            self._note(run, settings)
-        return Frame({"client": self._config.client, "format": FORMAT})
+            self._begin(run, terms)
+            (self._place(run) / "run.frame").write_bytes(packed(Frame({"terms": terms})))
+        secret = secret_at(self._config.directory / "secret").read_bytes().hex()
+        return Frame({"client": self._config.client, "secret": secret, "format": FORMAT})
 
-    def _begin(self, run: str, settings: dict[str, Any]) -> None:
-        if not self._config.trust:
-            refuse_untrusted(settings, "the server's message (the node's file has no trust = true)")
-        if not isinstance(clients := settings.get("clients"), int) or self._config.client >= clients:
-            raise SettingError(f"this node is client {self._config.client}, and the run has {clients!r} clients")
-        problem = self._prepare({"settings": settings})
+    def _begin(self, run: str, said: object) -> None:
+        terms = read_terms(said, trust=self._config.trust)
+        if self._config.client >= terms.clients:
+            raise SettingError(f"this node is client {self._config.client}, and the run has {terms.clients} clients")
+        problem = self._prepare(terms, self._config.data)
         place = self._place(run)
         self._worker = Worker(problem, {"clients": [self._config.client], "directory": str(place / "devices")})
         self._answers = Answers(place / "answers")
         self._run = run
-
-    def _note(self, run: str, settings: dict[str, Any]) -> None:
-        path = self._place(run) / "run.frame"
-        path.write_bytes(packed(Frame({"settings": settings})))
 
     def _recall(self, run: str) -> None:
         """A run that began before this process did."""
@@ -143,7 +140,7 @@ class Resident:
             noted = None
         if noted is None:
             raise WireError(f"this node knows nothing of run {run}; it must be greeted first")
-        self._begin(run, noted.words["settings"])
+        self._begin(run, noted.words["terms"])
 
     def _place(self, run: str) -> Path:
         return self._config.directory / "runs" / named(run)
@@ -152,7 +149,7 @@ class Resident:
 def named(text: object) -> str:
     """A text that may be a file's name."""
     if not isinstance(text, str) or not NAME.fullmatch(text):
-        raise WireError(f"{str(text)[:80]!r} names nothing; wanted letters, digits and signs")
+        raise WireError(f"{shown(text)} names nothing; wanted letters, digits and signs")
     return text
 
 
@@ -181,19 +178,17 @@ def _attend(resident: Resident, connection: socket.socket) -> None:
                 reply = resident.answer(frame)
                 write(connection, reply.words, reply.blobs)
         except (OSError, ValueError, PacelineError) as problem:
-            print(f"a message was not answered: {problem}", file=sys.stderr, flush=True)
+            print(f"a message was not answered: {cleaned(str(problem))}", file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str]) -> None:
     """Started with the path of the node's file."""
     import torch
 
-    from paceline.runs.worker import prepare
-
     config = read_node(Path(arguments[0]))
     config.directory.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    listen(Resident(config, prepare), config.socket)
+    listen(Resident(config, problem_of), config.socket)
 
 
 if __name__ == "__main__":

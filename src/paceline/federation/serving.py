@@ -16,6 +16,7 @@ from paceline.federation import flower
 from paceline.federation.conducting import log_of, make, unfinished
 from paceline.federation.config import ServerConfig, read_server, require_files, split
 from paceline.federation.following import Follower
+from paceline.federation.members import members_of
 from paceline.federation.processes import Child, Children, environment
 from paceline.ledger.lock import Holder, Lock
 from paceline.reading import parse_object, read_text
@@ -51,6 +52,7 @@ class Server:
         link = self.config.superlink
         require_files(self.file, [link.authority, link.certificate, link.key, *link.keys, self.config.run.file])
         self.config.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        members_of(self.config)
         resumption = unfinished(self.config)
         return make(self.config) if resumption is None else resumption.experiment
 

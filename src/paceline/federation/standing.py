@@ -17,7 +17,7 @@ from paceline.federation.config import ServerConfig, read_server, split
 from paceline.federation.flower import local
 from paceline.ledger.directory import EXPERIMENT
 from paceline.ledger.lock import is_held, read_holder
-from paceline.reading import parse_object, read_text
+from paceline.reading import cleaned, parse_object, read_text
 
 
 def standing(place: Path) -> list[str]:
@@ -81,7 +81,7 @@ def _notes(config: ServerConfig) -> list[str]:
         notes = parse_object(read_text(config.out / "summary.json"), "summary.json").get("notes", [])
     except FileNotFoundError:
         return []
-    return [f"t={note['time']:.1f} s: {note['text']}" for note in notes][-10:]
+    return [f"t={note['time']:.1f} s: {cleaned(str(note['text']))}" for note in notes][-10:]
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

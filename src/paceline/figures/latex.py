@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paceline.reading import one_line
 from paceline.report.runs import Group
 from paceline.report.tables import compared, remarks
 
@@ -38,8 +39,7 @@ def escaped(text: str) -> str:
     >>> print(escaped("50 % of $x_1$ & \\input{a}"))
     50 \% of \$x\_1\$ \& \textbackslash{}input\{a\}
     """
-    plain = "".join(letter if letter.isprintable() else " " for letter in text)
-    return "".join(_SPECIAL.get(letter, letter) for letter in plain)
+    return "".join(_SPECIAL.get(letter, letter) for letter in one_line(text))
 
 
 def latex_table(groups: Sequence[Group]) -> str:
@@ -47,7 +47,7 @@ def latex_table(groups: Sequence[Group]) -> str:
     found = compared(groups)
     lines = [
         "% Needs \\usepackage{booktabs,textcomp}. Means over seeds with 95 % intervals (Student's t).",
-        *(f"% {_commented(remark)}" for remark in remarks(groups)),
+        *(f"% {one_line(remark)}" for remark in remarks(groups)),
         rf"\begin{{tabular}}{{l{'r' * (len(found.titles) - 1)}}}",
         r"\toprule",
         _row([escaped(title) for title in found.titles]),
@@ -63,8 +63,3 @@ def latex_table(groups: Sequence[Group]) -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
-
-
-def _commented(text: str) -> str:
-    """One line, whatever is in it: a comment ends where its line does."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -105,9 +105,10 @@ predicts the next one.
 ## Later
 
 - **Another node**: `ssh-keygen -t ecdsa -b 384 -N '' -f key` on its machine; its `node.toml` is another's with
-  `client` changed; the public key goes into `keys` in `server.toml`, and `nodes` and `clients=` there count one more.
-- **A node that must go**: take its key out of `keys`, delete `state/` of the server (its database remembers keys),
-  and start the server again.
+  `client` changed; the public key goes to the end of `keys` in `server.toml`, which are in the order of clients, and
+  `nodes` and `clients=` there count one more.
+- **A node that must go**: put the key of the one in its place where its own was in `keys`, delete `state/` of the
+  server (its database remembers keys), and start the server again.
 - **The server's certificate** holds for $SERVER_DAYS days, the authority for $AUTHORITY_DAYS. To renew it, with
   `ca.key`:
 

@@ -57,7 +57,7 @@ fleet = "0.0.0.0:{scene.outer}"    # where the proxy of nginx.conf lets nodes in
 authority = "ca.pem"
 certificate = "server.pem"
 key = "server.key"
-keys = [                   # public keys of the nodes that may join
+keys = [                   # public keys of the nodes that may join: of client 0, of client 1, ...
 {keys}]
 
 [run]

@@ -6,13 +6,14 @@ written. Here it is whether a model lies farther from where it began than any ho
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 
 from torch import Tensor
 
+from paceline.bounds import is_number
 from paceline.errors import WireError
+from paceline.reading import shown
 
 
 class Checks:
@@ -45,6 +46,6 @@ class Checks:
 def figure_of(words: dict[str, object]) -> float:
     """The number that comes with what a visit made; ``WireError`` for what is none."""
     figure = words.get("figure")
-    if not isinstance(figure, int | float) or not math.isfinite(figure) or words.get("finite") is not True:
-        raise WireError(f"training gave {str(figure)[:40]}, and numbers that are not finite; lower local.lr, perhaps")
+    if not is_number(figure) or words.get("finite") is not True:
+        raise WireError(f"training gave {shown(figure)}, and numbers that are not finite; lower local.lr, perhaps")
     return float(figure)

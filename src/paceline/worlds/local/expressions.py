@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
+from types import FunctionType
 from typing import Any
 
 from torch import Tensor
@@ -18,6 +19,7 @@ from paceline.learn.codecs import Codec, codec_from, describe
 from paceline.learn.graph import Apply, Model, Operation, Rows, Sum
 from paceline.learn.space import Slot
 from paceline.learn.sparsity import Sap
+from paceline.reading import shown
 
 Words = dict[str, Any]
 Leaf = Callable[[Model], Words | None]
@@ -77,14 +79,18 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def function_named(name: str) -> Callable[..., Tensor]:
-    """The function of this name, of Paceline's own."""
+    """The function of this name, of those with which Paceline learns: none opens a file that it is told of."""
     module, _, attribute = name.partition(":")
-    if not module.startswith("paceline.") or "__" in module or not attribute.isidentifier():
-        raise WireError(f"{name!r} is not a function of Paceline; a worker computes nothing else")
+    if (
+        not module.startswith(("paceline.algorithms.", "paceline.learn."))
+        or "__" in module
+        or not attribute.isidentifier()
+    ):
+        raise WireError(f"{shown(name)} is not a function with which Paceline learns; a worker computes nothing else")
     found = getattr(import_module(module), attribute, None)
-    if not callable(found) or getattr(found, "__module__", None) != module:  # one that the module has imported itself
-        raise WireError(f"there is no function {name!r}; is another version of Paceline at the other end?")
-    return found  # type: ignore[no-any-return]
+    if not isinstance(found, FunctionType) or found.__module__ != module:  # and nothing that is only imported there
+        raise WireError(f"there is no function {shown(name)}; is another version of Paceline at the other end?")
+    return found
 
 
 def rebuilt(nodes: Sequence[Words], leaf: Callable[[Words], Model | None]) -> list[Model]:

@@ -6,7 +6,6 @@ traffic of it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -14,9 +13,11 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from paceline.bounds import is_number
 from paceline.errors import SiteError, WireError
 from paceline.learn.graph import Model
 from paceline.learn.job import Score, mean_score
+from paceline.reading import shown
 from paceline.worlds.local.frames import Frame
 from paceline.worlds.local.holdings import Holdings, Results, Sent
 from paceline.worlds.local.observing import Observer
@@ -98,7 +99,7 @@ def _keep(model: Model, results: Results | None) -> None:
 def _score_of(frame: Frame) -> Score:
     """What a device says; ``WireError`` for what is no score."""
     accuracy, loss, samples = (frame.words.get(name) for name in ("accuracy", "loss", "samples"))
-    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (accuracy, loss, samples))
-    if not numbers or not 0 <= accuracy <= 1 or not math.isfinite(loss) or not isinstance(samples, int):  # type: ignore[operator,arg-type]
-        raise WireError(f"its score is {str((accuracy, loss, samples))[:80]}; wanted a share, a loss and a number")
+    counted = type(samples) is int and is_number(samples)
+    if not is_number(accuracy) or not 0 <= accuracy <= 1 or not is_number(loss) or not counted:
+        raise WireError(f"its score is {shown((accuracy, loss, samples))}; wanted a share, a loss and a number")
     return Score(float(accuracy), float(loss), samples)  # type: ignore[arg-type]

@@ -1,0 +1,71 @@
+"""Who may be which client: whoever has its key, from the first time that it is seen.
+
+With TLS a node signs every call, and the SuperLink says by which key. A node that is registered or started anew has
+another number in Flower, and the same key. Without TLS there is a new key at every start, so a secret does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, cast
+
+from paceline.errors import SettingError, WireError
+from paceline.federation.config import ServerConfig
+from paceline.ledger.directory import write_json
+from paceline.reading import cleaned, parse_object, read_text
+
+
+class Members:
+    """What clients are known by: their keys in the server's file, or else what each had when it came first."""
+
+    def __init__(self, path: Path, given: tuple[str, ...] = (), *, signed: bool = False) -> None:
+        self._path = path
+        self._signed = signed
+        """Whether nodes have keys that the SuperLink has checked."""
+        self._place = "keys of the server's file" if given else path
+        seen = parse_object(read_text(path), str(path)) if path.exists() and not given else {}
+        self._known = seen | {str(client): who for client, who in enumerate(given)}
+
+    def admit(self, key: bytes, words: dict[str, Any], clients: int) -> int:
+        """Which client a node is; ``WireError`` for one that does not say, has another's key, or not the client's."""
+        client, secret = words.get("client"), str(words.get("secret", ""))
+        if "error" in words or type(client) is not int or not 0 <= client < clients:
+            raise WireError(cleaned(f"it does not say which client it is: {words.get('error', client)}"))
+        proof, claim = key if self._signed else secret.encode(errors="replace"), f"it says it is client {client}"
+        if not proof:
+            raise WireError(f"{claim}, and nothing proves that")
+        new = {str(client): digest(proof)}
+        if others := [other for other, who in self._known.items() if who in new.values() and other not in new]:
+            raise WireError(f"{claim}, and has the key of client {others[0]}")
+        if self._known | new != new | self._known:
+            raise WireError(f"{claim}, which has another key; a new one must be put into {self._place}")
+        if str(client) not in self._known:
+            write_json(self._path, self._known | new)
+            self._known |= new
+        return client
+
+
+def members_of(config: ServerConfig) -> Members:
+    """Those of a server's file: the first of its keys is that of client 0."""
+    signed, nodes = not config.superlink.insecure, config.federation.nodes
+    given = tuple(digest(_key(Path(path))) for path in config.superlink.keys) if signed else ()
+    if given and not nodes <= len(set(given)) == len(given):
+        said = f"[superlink] keys has {len(given)} entries and {len(set(given))} keys, but nodes is {nodes}"
+        raise SettingError(f"{said}; give every client its own key, in the order of clients")
+    return Members(config.state / "clients.json", given, signed=signed)
+
+
+def digest(token: bytes) -> str:
+    """What a key or a secret is known by."""
+    return hashlib.sha256(token).hexdigest()
+
+
+def _key(path: Path) -> bytes:
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+    from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+
+    try:
+        return public_key_to_bytes(cast(Any, load_ssh_public_key(read_text(path, SettingError).encode())))
+    except ValueError:
+        raise SettingError(f"{path} is no public key; wanted one that ssh-keygen -t ecdsa -b 384 made") from None
