@@ -31,8 +31,8 @@ class Named:
 _LENT: dict[str, Named] = {}
 
 
-def lend_algorithm(algorithm: Algorithm | type[Algorithm], name: str = "") -> str:
-    """A name for an algorithm that is at hand, an instance or its class.
+def lend_algorithm(algorithm: Algorithm | Callable[[], Algorithm], name: str = "") -> str:
+    """A name for an algorithm that is at hand, an instance, its class, or a function.
 
     It is the reference by which it could be imported again; a second instance of a class gets a number. One that is
     asked for is taken.
@@ -40,7 +40,7 @@ def lend_algorithm(algorithm: Algorithm | type[Algorithm], name: str = "") -> st
     if name:
         _LENT[name] = own_algorithm(algorithm, name)
         return name
-    kind = algorithm if isinstance(algorithm, type) else type(algorithm)
+    kind: Any = algorithm if hasattr(algorithm, "__qualname__") else type(algorithm)
     name = f"{kind.__module__}:{kind.__qualname__.replace('<locals>.', '').rpartition('.')[2]}"
     taken, number = name, 1
     while taken in _LENT:

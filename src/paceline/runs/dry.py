@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -67,7 +67,7 @@ class Timeline:
 
 
 def dry(
-    algorithm: Algorithm | type[Algorithm] | str,
+    algorithm: Algorithm | Callable[[], Algorithm] | str,
     fleet: Fleet | FleetSettings | Mapping[str, Any] | str | PathLike[str] | None = None,
     *,
     clients: int | None = None,
@@ -80,12 +80,7 @@ def dry(
 ) -> Timeline:
     """The timeline of an algorithm on a fleet, without learning anything.
 
-    ``fleet`` is one that was built, its settings, or the path of a fleet's file; then of so many ``clients`` (as many
-    as the file lists, else 100). Models have the size of ``problem``'s, or next to none. It ends with the algorithm,
-    or after the first round at which ``enough`` says so. What would have to be learned is assumed, and said so.
-
-    >>> dry("fedbuff", {"times": "constant:2", "jitter": 0}, clients=50, rounds=10).seconds
-    10.0
+    See ``paceline.dry``, which takes the settings of a run besides.
     """
     if not isinstance(fleet, Fleet):
         described = _described(fleet)
@@ -117,14 +112,14 @@ def _described(fleet: FleetSettings | Mapping[str, Any] | str | PathLike[str] | 
     return apply(FleetSettings(), words, "fleet.")
 
 
-def _chosen(algorithm: Algorithm | type[Algorithm] | str, clients: int, rounds: int | None) -> Algorithm:
+def _chosen(algorithm: Algorithm | Callable[[], Algorithm] | str, clients: int, rounds: int | None) -> Algorithm:
     """By name it is fitted to the fleet, as on the command line; an instance is taken as it is."""
-    made: Algorithm
+    made: Any = algorithm
     if isinstance(algorithm, str):
         made = make_settings(algorithm, [f"clients={clients}"]).algorithm
-    else:
-        made = algorithm() if isinstance(algorithm, type) else algorithm
-    return made if rounds is None else apply(made, {"rounds": rounds})
+    elif isinstance(algorithm, type) or not hasattr(algorithm, "run"):
+        made = made()
+    return cast(Algorithm, made) if rounds is None else apply(made, {"rounds": rounds})
 
 
 def follow(world: Stage, algorithm: Algorithm, enough: Callable[[], bool] | None = None) -> list[float]:
