@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 import errno
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
@@ -110,7 +110,7 @@ class Dropped(Exception):
         self.reason: Reason = reason
         self.gone = (back is None or back == math.inf) if gone is None else gone
         """Whether it left for good. A simulator knows that; a real world takes it so after a grace period."""
-        super().__init__(f"site {site} dropped out at t={at:g}: {reason}")
+        super().__init__(f"{site_name(site)} dropped out at t={at:g}: {reason}")
 
 
 class Severed(Dropped):
@@ -121,14 +121,21 @@ class Severed(Dropped):
         self.source = source
 
 
+def site_name(site: int) -> str:
+    """Return the name of a site: clients count from 0, and the sites -1, -2, ... are the servers 1, 2, ..."""
+    return f"client {site}" if site >= 0 else f"server {-site}"
+
+
 def is_of_disk(problem: BaseException) -> bool:
     """Whether something could not be written for want of room, or of a disk that works."""
     return isinstance(problem, OSError) and problem.errno in DISK
 
 
 def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:
-    """A hint that names the nearest right word (with this before it), or all of them when none is near."""
-    names = sorted(known)
-    lower = {name.lower(): name for name in names}
+    """A hint that names the nearest right word (with this before it), or all of them when none is near; in a mapping,
+    what the word stands for."""
+    meant = dict(known) if isinstance(known, Mapping) else {name: name for name in known}
+    names = sorted(meant.values())
+    lower = {name.lower(): meant[name] for name in sorted(meant)}
     near = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
     return f"did you mean {prefix + lower[near[0]]!r}?" if near else f"known: {', '.join(names)}"

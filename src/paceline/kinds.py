@@ -3,149 +3,95 @@
 from __future__ import annotations
 
 import dataclasses
-import types
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
-from inspect import Parameter, signature
 from itertools import chain, repeat
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from types import SimpleNamespace, UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from paceline.errors import SettingError, nearest
 from paceline.reading import shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-_WORDS = {
-    int: "a whole number", float: "a number", bool: "True or False", str: "text", types.NoneType: "None",
-    Callable: "a function", type: "a class",
-}  # fmt: skip
-_LISTS = ("Sequence", "Iterable", "Collection", "list")
+_WORDS = {"int": "a whole number", "float": "a number", "bool": "True or False", "str": "text", "NoneType": "None"}
+_WORDS |= {"Callable": "a function", "type": "a class", "PathLike": "a path"}
+_NUMBERS = {int: "__index__", float: "__float__"}
+_LISTS = {Sequence: ("__len__", "__iter__", "__getitem__"), Iterable: ("__iter__",)}
 
 
 def checked(function: F) -> F:
-    """Return the function with its arguments checked against its annotations; its signature and text stay.
-
-    >>> @checked
-    ... def double(number: int) -> int:
-    ...     return 2 * number
-    >>> double("2")
-    Traceback (most recent call last):
-    paceline.errors.SettingError: number is '2', but must be a whole number
-    """
-    if hasattr(function, "__wrapped__"):
-        return function
+    """Return the function with its arguments checked against its annotations; its signature and text stay."""
+    code = function.__code__
+    names, others = code.co_varnames[: code.co_argcount], code.co_varnames[code.co_argcount :]
+    more = others[code.co_kwonlyargcount] if code.co_flags & inspect.CO_VARARGS else ""
 
     @wraps(function)
     def door(*given: Any, **named: Any) -> Any:
-        _require(function, given, named)
+        _require(function, chain(zip(chain(names, repeat(more)), given, strict=False), named.items()))
         return function(*given, **named)
 
-    return cast(F, door)
+    return function if hasattr(function, "__wrapped__") else cast(F, door)
 
 
-def made(kind: type[T], words: Mapping[str, Any], *named: type) -> T:
-    """Return a dataclass of these words; unknown names and values of a wrong kind are refused.
-
-    ``named`` are classes in its annotations that its module imports for type checkers only.
-    """
-    fields = [each.name for each in dataclasses.fields(kind) if each.init]  # type: ignore[arg-type]
-    for name in words:
-        if name not in fields:
-            raise SettingError(f"unknown argument {shown(name)}; {nearest(name, fields)}")
-    _require(kind, (), words, named)
+def made(kind: type[T], words: Mapping[str, Any]) -> T:
+    """Return a dataclass of these words; unknown names and values of a wrong kind are refused."""
+    fields = [each.name for each in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    if unknown := [name for name in words if name not in fields]:
+        raise SettingError(f"unknown argument {shown(unknown[0])}; {nearest(unknown[0], fields)}")
+    _require(kind, words.items())
     return kind(**words)
 
 
-def _require(
-    called: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any], classes: tuple[type, ...] = ()
-) -> None:
-    order, rest, kinds = _known(called, classes)
-    for name, value in chain(zip(chain(order, repeat(rest)), given, strict=False), named.items()):
-        fits, kind = kinds.get(name, (_anything, Any))
-        if not fits(value):
-            hint = f"; give a list: [{shown(value)}]" if isinstance(value, str) and _is_list(kind) else ""
+def _require(called: Callable[..., Any], given: Iterable[tuple[str, Any]]) -> None:
+    for name, value in given:
+        if not _fits(value, kind := _kind(called, name)):
+            hint = f"; give a list: [{shown(value)}]" if isinstance(value, str) and get_origin(kind) in _LISTS else ""
+            hint = "; await it" if "<coroutine" in repr(value)[:200] else hint
             raise SettingError(f"{name} is {shown(value)}, but must be {_words(kind)}{hint}")
 
 
 @cache
-def _known(
-    called: Callable[..., Any], classes: tuple[type, ...]
-) -> tuple[list[str], str, dict[str, tuple[Callable[[Any], bool], Any]]]:
-    """The names of positional arguments, that of any number more, and what each argument must be."""
-    each = signature(called).parameters.values()
-    hints = get_type_hints(called, localns={one.__name__: one for one in classes})
-    named = [one for one in each if one.kind is not Parameter.VAR_KEYWORD and one.name in hints]
-    order = [one.name for one in each if one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
-    rest = next((one.name for one in each if one.kind is Parameter.VAR_POSITIONAL), "")
-    return order, rest, {one.name: (_test(hints[one.name]), hints[one.name]) for one in named}
+def _kind(called: Callable[..., Any], name: str) -> Any:
+    """What the annotation of an argument says; anything where it has none, or none that can be read at run time."""
+    said = SimpleNamespace(__annotations__={name: called.__annotations__.get(name, Any)})
+    try:
+        return get_type_hints(said, vars(sys.modules[called.__module__]))[name]
+    except NameError:
+        return Any
 
 
-def _anything(value: Any) -> bool:
-    return True
-
-
-def _test(kind: Any) -> Callable[[Any], bool]:
-    """Return the function that says whether a value fits an annotation."""
-    origin, inside = get_origin(kind), [_test(one) for one in get_args(kind)] if _has_parts(kind) else []
-    if origin in (types.UnionType, Union):
-        return lambda value: any(fits(value) for fits in inside)
-    if origin is Literal:
-        return lambda value: value in get_args(kind)
+def _fits(value: Any, kind: Any) -> bool:
+    origin, inside = get_origin(kind) or kind, get_args(kind)
+    if origin in (UnionType, Union):
+        return any(_fits(value, one) for one in inside)
+    if origin in _NUMBERS:  # also those of NumPy and of torch
+        number = hasattr(type(value), _NUMBERS[origin]) and not isinstance(value, bool)
+        return number and not getattr(value, "ndim", 0)
+    if origin in _LISTS:
+        many = not isinstance(value, str | bytes | Mapping) and all(hasattr(value, name) for name in _LISTS[origin])
+        return many and (iter(value) is value or all(_fits(one, inside[0]) for one in value))
     if origin is tuple:
-        return lambda value: (
-            isinstance(value, tuple | list)
-            and len(value) == len(inside)
-            and all(fits(one) for fits, one in zip(inside, value, strict=True))
-        )
-    if origin is not None and _is_list(kind):
-        return lambda value: _is_many(value, origin) and (iter(value) is value or all(map(inside[0], value)))
+        return isinstance(value, tuple | list) and len(value) == len(inside) and all(map(_fits, value, inside))
     if origin in (dict, Mapping):
-        key, entry = inside
-        return lambda value: isinstance(value, Mapping) and all(key(k) and entry(v) for k, v in value.items())
-    return _plain(origin or kind)
-
-
-def _plain(kind: Any) -> Callable[[Any], bool]:
-    if kind in (int, float):
-        method = "__index__" if kind is int else "__float__"
-        return lambda value: (
-            hasattr(type(value), method) and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
-        )
-    if getattr(kind, "_is_protocol", False):
-        methods = [name for name, method in vars(kind).items() if name[0] != "_" and callable(method)]
-        return lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in methods)
-    if kind is Any or not isinstance(kind, type):
-        return _anything
-    return lambda value: isinstance(value, kind)
-
-
-def _has_parts(kind: Any) -> bool:
-    return get_origin(kind) not in (Literal, Callable, type)
-
-
-def _is_list(kind: Any) -> bool:
-    return getattr(get_origin(kind), "__name__", "") in _LISTS
-
-
-def _is_many(value: Any, origin: Any) -> bool:
-    """Whether it can be gone through, as often as its kind says; text is one thing."""
-    needed = {"Iterable": ("__iter__",), "Collection": ("__len__", "__iter__")}.get(
-        origin.__name__, ("__len__", "__iter__", "__getitem__")
-    )
-    return not isinstance(value, str | bytes | Mapping) and all(hasattr(type(value), name) for name in needed)
+        return isinstance(value, Mapping) and all(map(_fits, chain(*value.items()), inside * len(value)))
+    if getattr(origin, "_is_protocol", False):
+        needed = [name for name, method in vars(origin).items() if name[0] != "_" and callable(method)]
+        return not isinstance(value, type) and all(hasattr(value, name) for name in needed)
+    return origin is Any or not isinstance(origin, type) or isinstance(value, origin)
 
 
 def _words(kind: Any) -> str:
-    origin, inside = get_origin(kind), get_args(kind)
-    if origin in (types.UnionType, Union):
+    origin, inside = get_origin(kind) or kind, get_args(kind)
+    if origin in (UnionType, Union):
         *most, last = dict.fromkeys(map(_words, inside))
-        return f"{', '.join(most)} or {last}" if most else last
-    if origin is Literal:
-        return f"one of {', '.join(map(str, inside))}"
-    if origin is not None and _is_list(kind):
-        return "a list" + ("" if inside[0] is Any else f" (each {_words(inside[0])})")
+        return f"{', '.join(most)} or {last}"
+    each = _words(inside[-1]) if origin in (*_LISTS, dict, Mapping) and inside[-1] is not Any else ""
+    if origin in _LISTS:
+        return f"a list (each {each})" if each else "a list"
     if origin in (dict, Mapping):
-        return "a mapping from text" + ("" if inside[1] is Any else f" to {_words(inside[1])}")
-    kind = origin or kind
-    name = getattr(kind, "__name__", str(kind))
-    return _WORDS.get(kind) or {"PathLike": "a path"}.get(name) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+        return "a mapping from text" + (f" to {each}" if each else "")
+    name = origin.__name__
+    return _WORDS.get(name) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"

@@ -64,6 +64,7 @@ def compare(
         raise SettingError("compare wants a list of algorithms; this one is empty: name some, such as 'fedavg'")
     SEEDS.check("seeds", seeds)
     check_trackers(track)
+    keeping = Keeping.parse(None if checkpoint is None else str(checkpoint))
     names = [method_name(method) for method in algorithms]
     tree = settings_tree(settings, words, data=data, model=model, fleet=fleet)
     scratch = Scratch() if out is None else None
@@ -77,7 +78,7 @@ def compare(
         dry=dry,
         out=directory,
         keep_models=not dry,
-        keeping=Keeping.parse("never" if scratch is not None else None if checkpoint is None else str(checkpoint)),
+        keeping=Keeping.parse("never") if scratch is not None else keeping,
     )
     with LiveProgress(quiet=not progress) as live:
         outcome = followed(

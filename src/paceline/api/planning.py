@@ -16,9 +16,9 @@ from paceline.plans import fleet as measured
 from paceline.plans import methods, overlap, peers
 from paceline.plans import servers as overlays
 from paceline.plans import servers_families as families
-from paceline.plans.capacities import Capacities, read_capacities
+from paceline.plans.capacities import read_capacities
 from paceline.plans.demand import Demand
-from paceline.plans.demand_devices import Devices, from_devices, read_devices
+from paceline.plans.demand_devices import from_devices, read_devices
 from paceline.plans.fleet_file import as_toml
 from paceline.plans.neighbours import Peers
 from paceline.plans.pace import Pace
@@ -101,9 +101,7 @@ def plan_servers(
         more |= from_devices(read_devices(fspath(fleet)), more)
     if network is not None:
         more["network"] = read_capacities(fspath(network))
-    return overlays.plan_servers(
-        made(Demand, more, Devices, Capacities), topologies, numbers, simulate=simulate, design=design
-    )
+    return overlays.plan_servers(made(Demand, more), topologies, numbers, simulate=simulate, design=design)
 
 
 def plan_fleet(

@@ -12,16 +12,17 @@ from typing import Any, cast
 import pyarrow as pa
 
 from paceline.algorithms.base import Algorithm
+from paceline.algorithms.named import rounds_of
 from paceline.config import apply
 from paceline.ledger import Ledger, Totals
 from paceline.runs.problem import make_space
+from paceline.runs.run import RunningWorld
 from paceline.runs.settings import make_settings
 from paceline.system import Fleet, FleetSettings, build_fleet
 from paceline.system.listed import read_fleet
 from paceline.worlds.absence import parse_absence
 from paceline.worlds.problem import Problem
 from paceline.worlds.simulation.machines import simulate
-from paceline.worlds.stage import Stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,18 +123,18 @@ def _chosen(algorithm: Algorithm | Callable[[], Algorithm] | str, clients: int, 
     return cast(Algorithm, made) if rounds is None else apply(made, {"rounds": rounds})
 
 
-def follow(world: Stage, algorithm: Algorithm, enough: Callable[[], bool] | None = None) -> list[float]:
+def follow(world: RunningWorld, algorithm: Algorithm, enough: Callable[[], bool] | None = None) -> list[float]:
     """Run an algorithm in a dry world; the times of its progress."""
 
     async def main() -> list[float]:
         times: list[float] = []
-        stream = algorithm.run(world)
+        stream = rounds_of(algorithm, world)
         async for _ in stream:
             world.progress += 1
             times.append(world.now())
             if enough is not None and enough():
                 break
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
         return times
 
     with _uncollected():
