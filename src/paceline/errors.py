@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 import errno
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal
 
 DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
@@ -132,10 +132,8 @@ def is_of_disk(problem: BaseException) -> bool:
 
 
 def nearest(word: str, known: Iterable[str], prefix: str = "") -> str:
-    """A hint that names the nearest right word (with this before it), or all of them when none is near; in a mapping,
-    what the word stands for."""
-    meant = dict(known) if isinstance(known, Mapping) else {name: name for name in known}
-    names = sorted(meant.values())
-    lower = {name.lower(): meant[name] for name in sorted(meant)}
+    """A hint that names the nearest right word (with this before it), or all of them when none is near."""
+    names = sorted(known)
+    lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
     return f"did you mean {prefix + lower[near[0]]!r}?" if near else f"known: {', '.join(names)}"

@@ -192,6 +192,7 @@ def test_a_sweep_over_nothing_is_refused(over):
         ({"callbacks": None}, "callbacks is None, but must be a list"),
         ({"callbacks": ["x"]}, "each a function"),
         ({"callbacks": (print for _ in range(1))}, "each a function"),
+        ({"checkpoint": "garbage"}, "--checkpoint 'garbage': wanted seconds"),
         ({"track": 5}, "track is 5, but must be text or a list"),
         ({"track": [None]}, "each text"),
         ({"settings": [1]}, "settings is .1., but must be a mapping"),
@@ -208,6 +209,14 @@ def test_arguments_of_a_wrong_kind_are_refused_in_words(tmp_path, monkeypatch, a
     with pytest.raises(PacelineError, match=said):
         paceline.run("fedavg", **{**SMALL, **arguments})
     assert not any(tmp_path.iterdir())
+
+
+def test_a_variant_s_values_may_have_commas():
+    names = ["fedbuff@partition=exdir:2,5", "fedbuff@partition=exdir:2,10"]
+    result = paceline.compare(names, clients=6, rounds=2, dry=True)
+    assert result.rows(names[0]) and result.rows(names[1])
+    with pytest.raises(DataError, match="there is no run of"):
+        result.rows("fedbuff@partition=exdir:2,7")
 
 
 def test_no_algorithm_at_all_is_refused():

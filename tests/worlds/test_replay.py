@@ -1,12 +1,15 @@
 """Runs on the wall clock, repeated in the simulation: the same weights to the last bit, at the same times."""
 
 import json
+import shutil
+import sys
 
 import pytest
 
 from paceline.errors import DataError, SettingError
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import JOURNAL, make_local_run
+from paceline.runs.problem import make_space
 from paceline.runs.replay import ALONE, replay
 from paceline.runs.settings import make_settings
 from paceline.worlds.local.journal import read_journal
@@ -33,6 +36,22 @@ def recorded(name, words, directory, workers=2, **more):
     drive([run], make_executor(ALONE))
     assert run.failure is None, run.failure
     return run
+
+
+def test_a_replay_with_another_network_names_it(tmp_path, monkeypatch):
+    """The network's module was edited since."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    layers = "nn.Flatten(), nn.Linear(64, {0}), nn.Linear({0}, 10)"
+    text = f"from torch import nn\ndef make():\n    return nn.Sequential({layers})\n"
+    (tmp_path / "edited_net.py").write_text(text.format(4))
+    recorded("fedavg", ["rounds=1", "model=edited_net:make"], tmp_path / "run", 1, launch=Thread)
+    (tmp_path / "edited_net.py").write_text(text.format(5))
+    del sys.modules["edited_net"]
+    make_space.cache_clear()  # as in a process of its own
+    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+    with pytest.raises(DataError, match="holds weights of another edited_net:make than there is now"):
+        replay(tmp_path / "run", trust=True)
 
 
 @pytest.mark.parametrize("name", RUNS)

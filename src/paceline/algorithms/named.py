@@ -7,6 +7,7 @@ import inspect
 import traceback
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.errors import PacelineError, SettingError, SiteError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from paceline.algorithms.base import Algorithm, Progress
 
 NEEDED = ("run", "check", "traits")
+HERE = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ async def rounds_of(algorithm: Algorithm, world: Any) -> AsyncGenerator[Progress
     except (AttributeError, TypeError) as problem:
         if "coroutine" not in str(problem):
             raise
-        where = [one for one in traceback.extract_tb(problem.__traceback__) if one.name == "run"][-1:]
+        where = [one for one in traceback.extract_tb(problem.__traceback__) if not one.filename.startswith(HERE)][-1:]
         at = "".join(f" at or before line {one.lineno} of {one.filename.rpartition('/')[2]}" for one in where)
         raise SiteError(f"{name} lacks an await{at}: {problem}") from problem
     finally:

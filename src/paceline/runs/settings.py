@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -228,7 +229,9 @@ def _check_words(tree: Tree, name: str) -> None:
             group = name if name in ALGORITHMS else "algorithm"  # one of the user's own has no group of its name
             meant = {each.name: f"local.{each.name}" for each in fields(LocalSGD)} if hasattr(own, "local") else {}
             meant |= {each.name: f"{group}.{each.name}" for each in fields(own)} | {word: word for word in known}
-            raise SettingError(f"unknown setting {shown(key)}; {nearest(key, meant)}")
+            near = difflib.get_close_matches(key.lower(), meant, n=1)
+            hint = f"did you mean {meant[near[0]]!r}?" if near else nearest(key, known)
+            raise SettingError(f"unknown setting {shown(key)}; {hint}")
         if key in {*_groups(tree), "algorithm", "local"} and not isinstance(value, dict):
             raise SettingError(f"{key} is a group of settings, not {shown(value)}; give {key}.NAME=VALUE")
 

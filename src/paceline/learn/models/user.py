@@ -56,9 +56,9 @@ def _plain(model: object) -> str:
     return name if name.isidentifier() else "network"
 
 
-def _takes_two(factory: Callable[..., object]) -> bool:
+def _takes(factory: Callable[..., object], *given: object) -> bool:
     try:
-        signature(factory).bind((1,), 2)
+        signature(factory).bind(*given)
     except TypeError:
         return False
     except ValueError:  # no signature to be had: as the rule says
@@ -85,7 +85,7 @@ def probe(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
 def _guarded(factory: Callable[..., object], reference: str) -> Factory:
     @wraps(factory)
     def make(shape: Shape, classes: int) -> nn.Module:
-        two = _takes_two(factory)
+        two = _takes(factory, (1,), 2) or not _takes(factory)
         try:
             model = factory(shape, classes) if two else factory()
         except Exception as error:  # whatever a user's code raises
