@@ -9,7 +9,8 @@ from paceline.api.words import FleetLike, Method, method_name, settings_tree
 from paceline.errors import SettingError
 from paceline.kinds import checked
 from paceline.ledger import Ledger
-from paceline.runs import dry as runs
+from paceline.runs import dry as engine
+from paceline.runs.dry import Timeline
 from paceline.runs.making import make_run
 from paceline.runs.settings import make_settings
 from paceline.system import Fleet
@@ -27,7 +28,7 @@ def dry(
     ledger: Ledger | None = None,
     enough: Callable[[], bool] | None = None,
     **words: Any,
-) -> runs.Timeline:
+) -> Timeline:
     """Return the timeline of an algorithm on a fleet, without learning anything.
 
     ``fleet`` is one that was built, its settings, or the path of a fleet's file; then of so many ``clients`` (as many
@@ -40,10 +41,10 @@ def dry(
     10.0
     """
     if data is None and model is None and not settings and words.keys() <= {"clients", "rounds", "seed", "absence"}:
-        return checked(runs.dry)(algorithm, fleet, problem=problem, ledger=ledger, enough=enough, **words)
+        return checked(engine.dry)(algorithm, fleet, problem=problem, ledger=ledger, enough=enough, **words)
     if isinstance(fleet, Fleet) or problem is not None or ledger is not None:
         raise SettingError("a fleet that was built, problem and ledger replace settings; give settings, or these")
     tree = settings_tree(settings, words, data=data, model=model, fleet=fleet)
     run = make_run(make_settings(method_name(algorithm), file=tree), dry=True)
-    times = runs.follow(run.world, run.settings.algorithm, enough)
-    return runs.Timeline(times, run.world.ledger, run.traits.assumption.text if run.traits.assumption else "")
+    times = engine.follow(run.world, run.settings.algorithm, enough)
+    return Timeline(times, run.world.ledger, run.traits.assumption.text if run.traits.assumption else "")
