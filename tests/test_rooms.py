@@ -11,6 +11,7 @@ ROOMS = [
     "errors",
     "reading",
     "bounds",
+    "kinds",
     "sizes",
     "seeds",
     "statistics",

@@ -1,11 +1,12 @@
 """Scheduled federated learning: who trains when, who waits for whom, who averages with whom.
 
-Rooms, each importing only those before it: errors, reading, bounds, sizes, seeds, statistics, references, config,
-forms; clock; system; topology; data; learn; ledger; algorithms; worlds; runs; chaos; plans; papers; report; api;
-federation; ui; cli. ``tests/test_rooms.py`` holds the order.
+Rooms, each importing only those before it: errors, reading, bounds, kinds, sizes, seeds, statistics, references,
+config, forms; clock; system; topology; data; learn; ledger; algorithms; worlds; runs; chaos; plans; papers; report;
+api; federation; ui; cli. ``tests/test_rooms.py`` holds the order.
 """
 
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from paceline.algorithms.psfl import PSFL
     from paceline.algorithms.world import World
     from paceline.api.comparing import compare, run, sweep
+    from paceline.api.dry import dry
     from paceline.api.planning import plan_fleet, plan_mixing, plan_overlap, plan_peers, plan_servers, plan_structure
     from paceline.api.reproducing import reproduce
     from paceline.api.results import Result, load
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from paceline.learn.graph import Model, combine, mean
     from paceline.learn.models import to_groupnorm
     from paceline.learn.recipe import LocalSGD
-    from paceline.runs.dry import Timeline, dry
+    from paceline.runs.dry import Timeline
     from paceline.runs.settings import Settings, make_settings
     from paceline.runs.until import Until
     from paceline.system.fleet import FleetSettings
@@ -98,7 +100,7 @@ _HOMES = {
     "Settings": "runs.settings",
     "make_settings": "runs.settings",
     "Until": "runs.until",
-    "dry": "runs.dry",
+    "dry": "api.dry",
     "Timeline": "runs.dry",
     "run": "api.comparing",
     "compare": "api.comparing",
@@ -121,6 +123,10 @@ if not TYPE_CHECKING:  # a type checker that saw this would let every misspelt n
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         thing = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        if isinstance(thing, FunctionType):  # here, at the door: within, no argument is checked again and again
+            from paceline.kinds import checked
+
+            thing = checked(thing)
         globals()[name] = thing  # asked for once only
         return thing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple, SupportsIndex, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from paceline.errors import SettingError
 from paceline.reading import shown
@@ -118,13 +118,6 @@ def check_bounds(settings: Any, where: str = "", *, inside: bool = True) -> None
             check_bounds(value, f"{where}{each.name}.")
         else:
             bounds_of(each).check(f"{where}{each.name}", value)
-
-
-def require_whole(name: str, value: Any, bounds: Bounds) -> None:
-    """Refuse what is no whole number, or is not within; true and false, which Python counts, are none."""
-    if not isinstance(value, SupportsIndex) or isinstance(value, bool):
-        raise SettingError(f"{name} is {shown(value)}; wanted a whole number, {bounds.words}")
-    bounds.check(name, value.__index__())
 
 
 def _wanted(value: float) -> str:

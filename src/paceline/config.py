@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import tomllib
 import types
 import typing
@@ -23,6 +24,27 @@ from paceline.references import refuse_untrusted
 
 D = TypeVar("D")
 Tree = dict[str, Any]
+_BETWEEN = re.compile(r",(?=[A-Za-z_][\w.]*=)")
+"""Between two words of a variant: a comma before the next name, for values may have commas of their own."""
+_TWICE = re.compile(r"(=[^,/@]*)@(?=[A-Za-z_][\w.]*=)")
+
+
+def parse_variant(text: str) -> tuple[str, dict[str, str]]:
+    """Return the algorithm that a variant names, and its settings as words.
+
+    >>> parse_variant("fedbuff@buffer=5,partition=exdir:2,5")
+    ('fedbuff', {'buffer': '5', 'partition': 'exdir:2,5'})
+    """
+    name, _, rest = text.partition("@")
+    if _TWICE.search(rest):
+        said = _TWICE.sub(r"\1,", rest)
+        raise SettingError(
+            f"{shown(text)} has two @, but a comma joins the settings of a variant; write {name}@{said}"
+        )
+    words = [word.partition("=") for word in _BETWEEN.split(rest) if word]
+    if wrong := next((key for key, equals, _ in words if not equals), None):
+        raise SettingError(f"{shown(text)} sets {shown(wrong)} to nothing; write NAME@SETTING=VALUE,SETTING=VALUE")
+    return name, {key.strip(): value for key, _, value in words}
 
 
 def parse_override(text: str) -> Tree:

@@ -110,7 +110,7 @@ class Dropped(Exception):
         self.reason: Reason = reason
         self.gone = (back is None or back == math.inf) if gone is None else gone
         """Whether it left for good. A simulator knows that; a real world takes it so after a grace period."""
-        super().__init__(f"site {site} dropped out at t={at:g}: {reason}")
+        super().__init__(f"{site_name(site)} dropped out at t={at:g}: {reason}")
 
 
 class Severed(Dropped):
@@ -119,6 +119,11 @@ class Severed(Dropped):
     def __init__(self, source: int, target: int, at: float) -> None:
         super().__init__(target, at, reason="severed")
         self.source = source
+
+
+def site_name(site: int) -> str:
+    """Return the name of a site: clients count from 0, and the sites -1, -2, ... are the servers 1, 2, ..."""
+    return f"client {site}" if site >= 0 else f"server {-site}"
 
 
 def is_of_disk(problem: BaseException) -> bool:

@@ -178,6 +178,11 @@ class Forms(Generic[T]):
         ]
 
 
+def joined(text: str) -> list[str]:
+    """Return the words of a text that joins several by ``+``; a number such as 1e+3 keeps its own."""
+    return re.split(r"\+(?=[a-z])", text)
+
+
 def written(default: str, forms: Forms[Any]) -> Any:
     """A field of a settings dataclass that is written in one of these forms."""
     return field(default=default, metadata={FORMS: forms})

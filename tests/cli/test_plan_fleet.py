@@ -4,7 +4,21 @@ import json
 
 import pytest
 
+from paceline.cli.fleet import _split
 from tests.plans.journals import Machines, median_round, write_run
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("psfl,fedbuff", ["psfl", "fedbuff"]),
+        ("fedbuff@partition=exdir:2,5,buffer=4,psfl", ["fedbuff@partition=exdir:2,5,buffer=4", "psfl"]),
+        ("mine:Own@faults=lost:0.1,fedbuff@buffer=2", ["mine:Own@faults=lost:0.1", "fedbuff@buffer=2"]),
+        ("apfl@fleet.availability=dropout:0.1,forever", ["apfl@fleet.availability=dropout:0.1,forever"]),
+    ],
+)
+def test_commas_of_a_variant_s_values_part_no_names(word, names):
+    assert _split([word]) == names
 
 
 @pytest.fixture

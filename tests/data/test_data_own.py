@@ -107,11 +107,15 @@ def test_files_that_are_wrong(tmp_path):
     np.savez(tmp_path / "a.npz", x_train=X)
     (tmp_path / "b.csv").write_text("a,label\n1,x\n2\n3,x\n4,x\n5,x\n6,x\n")
     (tmp_path / "c.csv").write_text("a,label\n" + "x,1\n" * 6)
+    (tmp_path / "g.csv").write_text("a,label\n\n1,x\n\n2\n3,x\n4,x\n5,x\n6,x\n")
+    (tmp_path / "h.csv").write_text("a,label\n\n1,x\n\n2,y\n3,\n4,x\n5,x\n6,x\n")
     (tmp_path / "d.npz").write_bytes(b"no zip")
     for name, complaint in (
         ("a.npz", "lacks y_train"),
         ("b.csv", "row 3 has 1 cells"),
         ("c.csv", "features must be numbers"),
+        ("g.csv", "row 5 has 1 cells"),
+        ("h.csv", "row 6: the label is empty"),
         ("d.npz", "not a readable .npz"),
         ("e.npz", "there is no file"),
         ("f.csv", "there is no file"),

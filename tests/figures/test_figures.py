@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -220,6 +221,14 @@ def test_a_gantt_chart_of_many_shows_those_who_are_waited_for(tmp_path):
     assert len(shown) == 11
     assert shown >= set(worst[:2])
     assert "10 of" in axes.get_title(loc="left")
+
+
+def test_a_run_that_holds_no_spans_is_named(tmp_path):
+    paceline.run("fedavg", dry=True, clients=5, rounds=1, partition="iid", out=tmp_path / "one")
+    for part in (tmp_path / "one" / "spans").iterdir():
+        pq.write_table(pq.read_table(part).slice(0, 0), part)
+    with pytest.raises(DataError, match="spans holds no spans; run it again for longer, or leave it out"):
+        draw("gantt", group_runs([load_run(tmp_path / "one")]), Options())
 
 
 def test_colours_of_acts_are_the_pages():

@@ -59,6 +59,12 @@ def test_seeds(number):
     assert status in (1, 2), said
 
 
+@pytest.mark.parametrize("number", ["\u0663", "1_0", "x"])
+def test_seeds_that_are_no_plain_number(number):
+    status, said = answer("run", "fedavg", "--dry-run", "--seeds", number, "--set", "clients=0", "--quiet")
+    assert status == 2 and "is not a valid integer" in " ".join(said.split())
+
+
 def test_more_seeds_than_anybody_waits_for(tmp_path):
     out = tmp_path / "out"
     status, said = answer("run", "fedavg", "--dry-run", "--seeds", "99999999999", "--out", out)

@@ -137,6 +137,12 @@ def test_a_directory_that_holds_a_run_is_refused_also_where_that_lies_deeper(tmp
         refuse_taken(tmp_path)
 
 
+def test_a_run_however_deep_is_found(tmp_path):
+    RunDirectory.create(tmp_path / "study" / "a" / "b" / "run", {}).finish({})
+    with pytest.raises(SettingError, match=r"holds .*/a/b/run, which is a run"):
+        refuse_taken(tmp_path / "study")
+
+
 def test_a_directory_inside_of_a_run_is_refused(tmp_path):
     RunDirectory.create(tmp_path / "run", {}).finish({})
     with pytest.raises(SettingError, match=r"run/a/b lies inside .*run, which holds a run"):
@@ -155,7 +161,7 @@ def test_directories_that_overlap_are_refused_before_either_has_written(tmp_path
     (tmp_path / "out" / "inside").mkdir(parents=True)
     with Lock(tmp_path / "out"), pytest.raises(SettingError, match="lies inside"):
         refuse_taken(tmp_path / "out" / "inside")
-    with Lock(tmp_path / "out" / "inside"), pytest.raises(SettingError, match="in which a run begins just now"):
+    with Lock(tmp_path / "out" / "inside"), pytest.raises(SettingError, match="inside, which is a run"):
         refuse_taken(tmp_path / "out")
     refuse_taken(tmp_path / "out")
 

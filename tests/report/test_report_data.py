@@ -165,6 +165,17 @@ def test_empty_and_damaged_spans(tmp_path):
         read_waiting(path)
 
 
+@pytest.mark.parametrize("column", ["bytes", "flops", "joules"])
+def test_infinite_figures_of_spans_are_damage(tmp_path, column):
+    path = tmp_path / "spans.parquet"
+    row = dict(zip(SCHEMA.names, (0, "train", 0, 0.0, 1.0, 0, 0.0, 0.0, math.nan, NO_SITE), strict=True))
+    write_spans(path, [tuple(row.values())])
+    assert read_columns(path, 0.0, 9.0, None)["bytes"].tolist() == [0.0]
+    write_spans(path, [tuple({**row, column: math.inf}.values())])
+    with pytest.raises(DataError, match=f"damaged: {column} is empty, or no number"):
+        read_columns(path, 0.0, 9.0, None)
+
+
 def test_many_seeds_that_were_interrupted_are_told_together(write_run):
     runs = []
     for seed in range(4):

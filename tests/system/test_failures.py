@@ -7,6 +7,7 @@ import pytest
 
 from paceline.errors import SettingError
 from paceline.system.failures import Failures, parse_failures
+from paceline.worlds.faults import parse_faults
 
 
 def test_given_times():
@@ -14,6 +15,12 @@ def test_given_times():
     assert found.server(-4) == 90 and found.server(-1) == math.inf
     assert found.link(-1, -2) == found.link(-2, -1) == 60 and found.link(-1, -3) == math.inf
     assert not found.none
+
+
+def test_a_number_keeps_its_own_plus():
+    found = parse_failures("servers:1e+3+server:4@1e+2", seed=0)
+    assert (found.mean_server, found.server(-4)) == (1000, 100)
+    assert parse_faults("lost:0.1+delayed:0.2,1e+2", 0).parts[1].seconds == 100
 
 
 def test_nothing_fails_unless_asked():

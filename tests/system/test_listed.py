@@ -98,6 +98,15 @@ def test_what_is_wrong_in_toml_is_said(tmp_path, text, complaint):
         read_fleet(written(tmp_path, text, "fleet.toml"))
 
 
+def test_listed_latencies_with_shared_links_are_refused_with_advice_that_helps(tmp_path):
+    listed = written(tmp_path, "device,up_mbps,down_mbps,latency\na,1,2,0.1\n")
+    with pytest.raises(SettingError, match=r"fleet\.csv has latencies.* remove its column latency"):
+        build_fleet(FleetSettings(file=listed, sharing="fair"), 1, 0)
+    assert build_fleet(FleetSettings(file=listed), 1, 0).network is None
+    without = written(tmp_path, "device,up_mbps,down_mbps\na,1,2\n")
+    assert build_fleet(FleetSettings(file=without, sharing="fair"), 1, 0).network is not None
+
+
 def test_a_file_that_is_not_there():
     for name in ("nowhere.csv", "nowhere.toml"):
         with pytest.raises(DataError, match="there is no file"):

@@ -1,6 +1,8 @@
 """Runs on the wall clock, repeated in the simulation: the same weights to the last bit, at the same times."""
 
 import json
+import shutil
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from paceline.errors import DataError, SettingError
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import JOURNAL, make_local_run
+from paceline.runs.problem import make_space
 from paceline.runs.replay import ALONE, replay
 from paceline.runs.settings import make_settings
 from paceline.worlds.local.arrivals import Arrivals
@@ -52,6 +55,22 @@ def test_clients_can_score_where_each_has_its_own_or_a_server_has_it():
     scorer = Scorer(SimpleNamespace(clients=set), None, None)
     assert scorer.can([{0}, set(), {2}])
     assert not scorer.can([{0}, {0}]) and not scorer.can([{0, 1}, {1}])
+
+
+def test_a_replay_with_another_network_names_it(tmp_path, monkeypatch):
+    """The network's module was edited since."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    layers = "nn.Flatten(), nn.Linear(64, {0}), nn.Linear({0}, 10)"
+    text = f"from torch import nn\ndef make():\n    return nn.Sequential({layers})\n"
+    (tmp_path / "edited_net.py").write_text(text.format(4))
+    recorded("fedavg", ["rounds=1", "model=edited_net:make"], tmp_path / "run", 1, launch=Thread)
+    (tmp_path / "edited_net.py").write_text(text.format(5))
+    del sys.modules["edited_net"]
+    make_space.cache_clear()  # as in a process of its own
+    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+    with pytest.raises(DataError, match="holds weights of another edited_net:make than there is now"):
+        replay(tmp_path / "run", trust=True)
 
 
 @pytest.mark.parametrize("name", RUNS)

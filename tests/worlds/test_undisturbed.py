@@ -76,4 +76,4 @@ def test_a_branch_that_fails_says_where_it_was_last():
 
     with pytest.raises(ValueError, match="no") as caught:
         play(world, main())
-    assert caught.value.__notes__ == ["in a branch last at server -2"]
+    assert caught.value.__notes__ == ["in a branch last at server 2"]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import inspect
+import traceback
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.errors import PacelineError, SettingError
+from paceline.errors import PacelineError, SettingError, SiteError
 from paceline.references import LENT, announced, is_reference, load_announced, load_reference
 
 if TYPE_CHECKING:
-    from paceline.algorithms.base import Algorithm
+    from paceline.algorithms.base import Algorithm, Progress
 
 NEEDED = ("run", "check", "traits")
+HERE = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ class Named:
 _LENT: dict[str, Named] = LENT["algorithm"]
 
 
-def lend_algorithm(algorithm: Algorithm | type[Algorithm], name: str = "") -> str:
-    """A name for an algorithm that is at hand, an instance or its class.
+def lend_algorithm(algorithm: Algorithm | Callable[[], Algorithm], name: str = "") -> str:
+    """A name for an algorithm that is at hand, an instance, its class, or a function.
 
     It is the reference by which it could be imported again; a second instance of a class gets a number. One that is
     asked for is taken.
@@ -40,7 +44,7 @@ def lend_algorithm(algorithm: Algorithm | type[Algorithm], name: str = "") -> st
     if name:
         _LENT[name] = own_algorithm(algorithm, name)
         return name
-    kind = algorithm if isinstance(algorithm, type) else type(algorithm)
+    kind: Any = algorithm if hasattr(algorithm, "__qualname__") else type(algorithm)
     name = f"{kind.__module__}:{kind.__qualname__.replace('<locals>.', '').rpartition('.')[2]}"
     taken, number = name, 1
     while taken in _LENT:
@@ -87,3 +91,26 @@ def _made(thing: Any, name: str) -> Any:
             f"{name!r} was called without arguments and raised {type(problem).__name__}: {problem}; give all its"
             " settings defaults, or hand over an instance"
         ) from problem
+
+
+async def rounds_of(algorithm: Algorithm, world: Any) -> AsyncGenerator[Progress, None]:
+    """Yield what an algorithm yields; a forgotten yield or await is an error that says so."""
+    begun, name = algorithm.run(world), f"{type(algorithm).__name__}.run"
+    stream: Any = begun
+    if not inspect.isasyncgen(begun):
+        getattr(stream, "close", bool)()  # a coroutine that nobody will await
+        raise SettingError(f"{name} has no yield; yield paceline.Progress(model) after every round, in an async def")
+    try:
+        async for progress in stream:
+            if not hasattr(progress, "model") or inspect.iscoroutine(progress.model):
+                what = "a model without its await" if hasattr(progress, "model") else f"a {type(progress).__name__}"
+                raise SettingError(f"{name} yields {what}; yield paceline.Progress(model) with an awaited model")
+            yield progress
+    except (AttributeError, TypeError) as problem:
+        if "coroutine" not in str(problem):
+            raise
+        where = [one for one in traceback.extract_tb(problem.__traceback__) if not one.filename.startswith(HERE)][-1:]
+        at = "".join(f" at or before line {one.lineno} of {one.filename.rpartition('/')[2]}" for one in where)
+        raise SiteError(f"{name} lacks an await{at}: {problem}") from problem
+    finally:
+        await stream.aclose()

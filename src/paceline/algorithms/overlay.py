@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from paceline.algorithms.aggregate import aggregated
 from paceline.algorithms.base import Dropped, Event, Model, World, combine
+from paceline.errors import site_name
 from paceline.topology import Graph, Mixing, consensus_rate, weigh_parts
 
 Weigh = Callable[[Graph], Mixing]
@@ -313,8 +314,7 @@ class Overlay:
         self.world.log.tell(Event(kind="failure", text=text, sites=sites, name=short, figures=figures))
 
     def _name(self, node: int) -> str:
-        site, names = self.sites[node], self._weights[0].mixing.graph.names
-        name = f"client {site}" if site >= 0 else f"server {-site}"
+        name, names = site_name(self.sites[node]), self._weights[0].mixing.graph.names
         return f"{name} ({names[node]})" if names else name
 
     def _rate(self) -> float:

@@ -11,8 +11,9 @@ from paceline.api.progress import LiveProgress
 from paceline.api.results import Result, Scratch
 from paceline.api.sweeping import variants
 from paceline.api.words import FleetLike, Method, method_name, settings_tree, until_from
-from paceline.bounds import SEEDS, require_whole
+from paceline.bounds import SEEDS
 from paceline.errors import SettingError
+from paceline.kinds import checked
 from paceline.ledger.directory import refuse_taken
 from paceline.reading import shown
 from paceline.runs.experiment import make_experiment
@@ -27,6 +28,7 @@ Callback = Callable[[str, int, Row], None]
 """Told the algorithm's name with its variant, the seed and a row of metrics as soon as it is known; for trackers."""
 
 
+@checked
 def compare(
     algorithms: Sequence[Method],
     *,
@@ -58,20 +60,15 @@ def compare(
     >>> [run.algorithm for run in result.runs]
     ['fedavg', 'fedbuff']
     """
-    if isinstance(algorithms, str) or not isinstance(algorithms, Sequence):
-        raise SettingError(f"compare wants a list of algorithms; got {algorithms!r}: for one alone there is run")
     if not algorithms:
         raise SettingError("compare wants a list of algorithms; this one is empty: name some, such as 'fedavg'")
-    require_whole("seeds", seeds, SEEDS)
-    if not isinstance(dry, bool):
-        raise SettingError(f"dry is {shown(dry)}; wanted True or False")
-    if not isinstance(callbacks, Sequence) or not all(callable(one) for one in callbacks):
-        raise SettingError(f"callbacks is {shown(callbacks)}; wanted a list of functions of name, seed and row")
+    SEEDS.check("seeds", seeds)
     check_trackers(track)
+    keeping = Keeping.parse(None if checkpoint is None else str(checkpoint))
     names = [method_name(method) for method in algorithms]
     tree = settings_tree(settings, words, data=data, model=model, fleet=fleet)
     scratch = Scratch() if out is None else None
-    directory = scratch.path / "runs" if scratch is not None else _named(out)
+    directory = scratch.path / "runs" if scratch is not None else _named(out or "")
     refuse_taken(directory)
     experiment = make_experiment(
         names,
@@ -81,7 +78,7 @@ def compare(
         dry=dry,
         out=directory,
         keep_models=not dry,
-        keeping=Keeping.parse("never" if scratch is not None else None if checkpoint is None else str(checkpoint)),
+        keeping=Keeping.parse("never") if scratch is not None else keeping,
     )
     with LiveProgress(quiet=not progress) as live:
         outcome = followed(
@@ -93,10 +90,10 @@ def compare(
     return finished(outcome, scratch)
 
 
-def _named(out: object) -> Path:
+def _named(out: str | PathLike[str]) -> Path:
     """The directory that is asked for; not the current one where nothing is said."""
-    said = fspath(out) if isinstance(out, str | PathLike) else None
-    if not isinstance(said, str) or not said.strip():
+    said = fspath(out)
+    if not said.strip():
         raise SettingError(f"out is {shown(out)}; wanted the path of a directory to write")
     return Path(said)
 

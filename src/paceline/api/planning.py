@@ -11,6 +11,7 @@ from paceline.algorithms.structure import Structure, choose_structure
 from paceline.api.plan_page import write_plan
 from paceline.api.words import settings_tree
 from paceline.errors import SettingError
+from paceline.kinds import made
 from paceline.plans import fleet as measured
 from paceline.plans import methods, overlap, peers
 from paceline.plans import servers as overlays
@@ -50,8 +51,8 @@ def plan_overlap(*, t_local: float, t_comm: float, t_wait: float, t_aggregate: f
     >>> sorted(found.methods)[0]
     'apfl'
     """
-    pace = Pace(t_local=t_local, t_comm=t_comm, t_wait=t_wait, t_aggregate=t_aggregate, **more)
-    return overlap.compare(pace)
+    times = {"t_local": t_local, "t_comm": t_comm, "t_wait": t_wait, "t_aggregate": t_aggregate}
+    return overlap.compare(made(Pace, {**times, **more}))
 
 
 def plan_peers(
@@ -65,7 +66,7 @@ def plan_peers(
     >>> float(found[0].seconds.mean())
     1.0
     """
-    return dict(zip(caps, peers.simulate(Peers(**more), caps, draws=draws, seed=seed), strict=True))
+    return dict(zip(caps, peers.simulate(made(Peers, more), caps, draws=draws, seed=seed), strict=True))
 
 
 def plan_mixing(graph: str, weights: str = "optimal", *, seed: int = 0) -> Mixing:
@@ -101,7 +102,7 @@ def plan_servers(
         more |= from_devices(read_devices(fspath(fleet)), more)
     if network is not None:
         more["network"] = read_capacities(fspath(network))
-    return overlays.plan_servers(Demand(**more), topologies, numbers, simulate=simulate, design=design)
+    return overlays.plan_servers(made(Demand, more), topologies, numbers, simulate=simulate, design=design)
 
 
 def plan_fleet(

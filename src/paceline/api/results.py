@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.api.models import state_dict
+from paceline.config import parse_variant
 from paceline.errors import DataError, nearest
 from paceline.report.runs import Group, Run, group_runs, load_run
 from paceline.report.tables import Comparison, compared, comparison, remarks
@@ -201,10 +202,9 @@ def load(directory: str | PathLike[str], *, trust: bool = False) -> Result:
 
 def _is_variant(run: Run, label: str) -> bool:
     """Whether a run is what ``fedbuff`` or ``fedbuff@buffer=5`` names."""
-    name, _, variant = label.partition("@")
-    words = [word.partition("=") for word in variant.split(",") if word]
+    name, words = parse_variant(label)
     settings = run.settings
-    same = all(settings.get(f"options.{key}", settings.get(key)) == value for key, _, value in words)
+    same = all(settings.get(f"options.{key}", settings.get(key)) == value for key, value in words.items())
     return run.algorithm == name and same
 
 

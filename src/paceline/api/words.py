@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
@@ -16,8 +16,9 @@ from paceline.reading import shown
 from paceline.runs.until import Until
 from paceline.system import FleetSettings
 
-Method = str | Algorithm | type[Algorithm]
-"""An algorithm by name (``"fedbuff"``, ``"fedbuff@buffer=5"``, ``"package.module:Class"``), instance or class."""
+Method = str | Algorithm | type[Algorithm] | Callable[[], Algorithm]
+"""An algorithm by name (``"fedbuff"``, ``"fedbuff@buffer=5"``, ``"package.module:Class"``), instance, class, or a
+function that makes one."""
 FleetLike = str | PathLike[str] | Mapping[str, Any] | FleetSettings
 
 
@@ -31,8 +32,6 @@ def settings_tree(
 ) -> Tree:
     """All of it as one tree: settings by dotted name, then keywords, then the things at hand."""
     tree: Tree = {}
-    if not isinstance(settings, Mapping | None) or not all(isinstance(name, str) for name in settings or ()):
-        raise SettingError(f"settings is {shown(settings)}; wanted a mapping of names, such as {{'local.lr': 0.1}}")
     for name, value in {**(settings or {}), **words}.items():
         tree = merge(tree, _nested(name, value))
     if data is not None:
@@ -52,7 +51,7 @@ def fleet_tree(fleet: FleetLike) -> Tree:
         return dict(to_tree(fleet))
     if isinstance(fleet, Mapping):
         return dict(fleet)
-    if not isinstance(fleet, str | PathLike) or not fspath(fleet):
+    if not fspath(fleet):
         raise SettingError(
             f"fleet is {shown(fleet)}; wanted the path of a fleet's file, or a mapping of its settings"
         )
@@ -71,10 +70,7 @@ def until_from(until: str | Sequence[str] | Mapping[str, float] | Until | None) 
         return until
     if isinstance(until, Mapping):
         return Until.parse([f"{word}={value}" for word, value in until.items()])
-    said = [until] if isinstance(until, str) else list(until) if isinstance(until, Sequence) else until or []
-    if not isinstance(said, list) or not all(isinstance(text, str) for text in said):
-        raise SettingError(f"until is {shown(until)}; wanted 'accuracy=0.9', a list of these, or {{'accuracy': 0.9}}")
-    return Until.parse(said)
+    return Until.parse([until] if isinstance(until, str) else until or ())
 
 
 def _nested(name: str, value: Any) -> Tree:

@@ -63,7 +63,7 @@ def partition_command(
         str, typer.Option("--partition", "-p", help="How to split it, such as iid, exdir:2,10 or dirichlet:0.3.")
     ] = ("exdir:2,10"),
     clients: Annotated[
-        int, typer.Option("--clients", "-n", help="Clients to split it among.", callback=some_clients)
+        int, typer.Option("--clients", "-n", help="Clients to split it among.", click_type=some_clients)
     ] = 100,
     seed: Annotated[int, typer.Option("--seed", help="What the random split follows from.")] = 0,
     picture: Annotated[Path | None, typer.Option("--picture", help="Draw the split to this PNG or SVG file.")] = None,

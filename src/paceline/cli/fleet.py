@@ -91,10 +91,14 @@ def _refuse(context: click.Context, names: Iterable[str], why: str, what: str) -
 
 
 def _split(words: Iterable[str]) -> list[str]:
-    """Names between commas; a variant's own commas, before a setting, stay in it."""
+    """Names between commas; after a variant's @, a comma stays in it unless another algorithm follows."""
+    from paceline.algorithms.registry import ALGORITHMS
+    from paceline.references import announced, is_reference
+
     names: list[str] = []
     for part in (part.strip() for word in words for part in word.split(",")):
-        if names and "=" in part and "@" not in part and "@" in names[-1]:
+        begins = (head := part.partition("@")[0]) in {*ALGORITHMS, *announced("algorithms")} or is_reference(head)
+        if names and "@" in names[-1] and part and not begins:
             names[-1] += f",{part}"
         elif part:
             names.append(part)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from typing import Any
+
+import click
 
 from paceline.bounds import SEEDS, Bounds
 
 
-def _within(option: str, bounds: Bounds) -> Callable[[int | None], int | None]:
-    """What typer is to call with an option's number: it comes back if it is within, and is refused if not."""
+class Whole(click.types.IntParamType):
+    """A whole number in plain digits within bounds; Python would take underscores, and digits of any script."""
 
-    def check(value: int | None) -> int | None:
-        bounds.check(option, value)
-        return value
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
 
-    return check
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number that a word or a default says."""
+        if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,4000}", value):
+            self.fail(f"{value!r} is not a valid integer.", param, ctx)
+        number = int(value)
+        self._bounds.check(param.opts[0] if param else "number", number)
+        return number
 
 
-few_seeds = _within("--seeds", SEEDS)
-some_workers = _within("--workers", Bounds(least=1, most=1000))
-some_draws = _within("--draws", Bounds(least=1, most=100_000))
-some_clients = _within("--clients", Bounds(least=1, most=10_000_000))
+few_seeds = Whole(SEEDS)
+some_workers = Whole(Bounds(least=1, most=1000))
+some_draws = Whole(Bounds(least=1, most=100_000))
+some_clients = Whole(Bounds(least=1, most=10_000_000))

@@ -118,7 +118,7 @@ def run(
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", help="Processes of --world local; as many as cores unless given.", callback=some_workers
+            "--workers", help="Processes of --world local; as many as cores unless given.", click_type=some_workers
         ),
     ] = None,
     trust: Trust = False,

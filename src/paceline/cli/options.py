@@ -23,7 +23,7 @@ UntilOption = Annotated[
 ]
 Seeds = Annotated[
     int,
-    typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.", callback=few_seeds),
+    typer.Option("--seeds", help="Repeat with this many seeds; shows mean and 95 % interval.", click_type=few_seeds),
 ]
 Out = Annotated[str | None, typer.Option("--out", "-o", help="Directory to write; default runs/DATE-NAME.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="The schedule and its costs only; nothing is learned.")]

@@ -49,7 +49,7 @@ def peers_command(
             "--draws",
             help="How many rounds are simulated.",
             show_default="2000, fewer if large",
-            callback=some_draws,
+            click_type=some_draws,
         ),
     ] = None,
     time: Annotated[float, typer.Option("--time", help="Mean seconds of local training.")] = Peers.time,

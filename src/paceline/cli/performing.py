@@ -131,7 +131,7 @@ def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) ->
         _tell_interrupted(experiment, told, stop, json=json)
     except OSError as problem:
         if experiment is not None and is_of_disk(problem):
-            _echo(f"cut off; when there is room again, go on: paceline resume {quote(str(experiment.out))}")
+            _echo(f"cut off; when there is room again, go on: {_resuming(experiment)}")
         raise
     _show_ended(experiment, outcome, told, json=json)
 
@@ -144,8 +144,7 @@ def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInter
     out = experiment.out
     assert out is not None
     if (out / SETTINGS).exists() or any(out.glob(f"*/{SETTINGS}")):
-        go_on = f"paceline resume {quote(str(out))}"
-        _echo(f"interrupted; what was computed until then is in {out}; go on: {go_on}")
+        _echo(f"interrupted; what was computed until then is in {out}; go on: {_resuming(experiment)}")
         _page(experiment, told)
     else:
         _echo("interrupted before anything was written")
@@ -153,6 +152,19 @@ def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInter
         with suppress(OSError):  # nobody may read it any more
             typer.echo(kept_json(run_directories([out])))
     raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
+
+
+def _resuming(experiment: Experiment) -> str:
+    """Return the command that resumes these runs, with the trust that their settings need."""
+    from paceline.references import refuse_untrusted
+    from paceline.runs.recorder import describe
+
+    command = f"paceline resume {quote(str(experiment.out))}"
+    with suppress(SettingError):
+        for settings in experiment.settings:
+            refuse_untrusted(describe(settings), str(experiment.out))
+        return command
+    return f"{command} --trust"
 
 
 def _show_ended(experiment: Experiment, outcome: Outcome, told: Console, *, json: bool) -> None:

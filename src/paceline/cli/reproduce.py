@@ -31,7 +31,7 @@ def reproduce(
         str | None, typer.Option("--scale", help="How much of it, where there is a choice: small, middle or paper.")
     ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", help="Repeat what is random with this many seeds.", callback=few_seeds)
+        int, typer.Option("--seeds", help="Repeat what is random with this many seeds.", click_type=few_seeds)
     ] = 5,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Directory for result.json and the figure.")] = None,
     data: Annotated[

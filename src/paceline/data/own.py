@@ -171,7 +171,8 @@ def _first(x: NDArray[Any]) -> NDArray[Any]:
 def _read_csv(path: Path) -> Dataset:
     try:
         lines = io.StringIO(read_text(path, most=LARGEST), newline="")
-        header, *rows = [row for row in csv.reader(lines, skipinitialspace=True) if row]
+        reader = csv.reader(lines, skipinitialspace=True)
+        (_, header), *rows = [(reader.line_num, row) for row in reader if row]
     except FileNotFoundError:
         raise DataError(f"there is no file {path}; give the path of a CSV file") from None
     except (csv.Error, ValueError) as problem:
@@ -179,8 +180,8 @@ def _read_csv(path: Path) -> Dataset:
     which = header.index("label") if "label" in header else len(header) - 1
     if len(header) < 2 or len(rows) < TEST_EVERY:
         raise DataError(f"{path} has {len(header)} columns and {len(rows)} rows; wanted some features and a label")
-    x = _single([_features(path, number, row, header, which) for number, row in enumerate(rows, 2)])
-    y = _labels(path, [row[which].strip() for row in rows])
+    x = _single([_features(path, number, row, header, which) for number, row in rows])
+    y = _labels(path, {number: row[which].strip() for number, row in rows})
     test = np.arange(len(rows)) % TEST_EVERY == TEST_EVERY - 1
     return dataset_from(((x[~test], y[~test]), (x[test], y[test])), str(path))
 
@@ -194,10 +195,11 @@ def _features(path: Path, number: int, row: list[str], header: list[str], which:
         raise DataError(f"{path}, row {number}: {str(problem)[:200]}; features must be numbers") from None
 
 
-def _labels(path: Path, cells: list[str]) -> NDArray[Any]:
+def _labels(path: Path, rows: dict[int, str]) -> NDArray[Any]:
     """Whole numbers where all cells are numbers, else those of the words."""
-    if not all(cells):
-        raise DataError(f"{path}, row {cells.index('') + 2}: the label is empty; correct or delete the row")
+    if empty := [number for number, cell in rows.items() if not cell]:
+        raise DataError(f"{path}, row {empty[0]}: the label is empty; correct or delete the row")
+    cells = [*rows.values()]
     try:
         numbers = np.array([plain_number(cell) for cell in cells])
     except ValueError:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from paceline.errors import DataError
 from paceline.report.spans import scan
 
 ROUNDS, VISITS = 2, 4
@@ -50,7 +51,9 @@ def first_rounds(path: Path) -> tuple[float, float]:
         trains = np.asarray(batch["kind"].cast(pa.string()).to_pylist()) == "train"
         lengths.append((end - start)[trains])
         begin = min(begin, float(start.min()))
-    visits = np.concatenate(lengths) if lengths else np.empty(0)
+    if not ends:
+        raise DataError(f"{path} holds no spans; run it again for longer, or leave it out")
+    visits = np.concatenate(lengths)
     until = max(ends[turn] for turn in sorted(ends)[:ROUNDS])
     if len(visits):
         until = max(until, begin + VISITS * float(np.median(visits)))

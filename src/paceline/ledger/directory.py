@@ -56,8 +56,9 @@ def refuse_taken(path: Path) -> None:
     # As it is written, and as it is where links lead: either may lie inside of a run.
     if above := next(filter(_holds_run, (*path.absolute().parents, *path.resolve().parents)), None):
         raise SettingError(f"--out {path} lies inside {above}, which holds a run; choose one beside it")
-    if inside := next((one.parent for one in path.glob(f"*/{lock.FILE}") if lock.is_held(one.parent)), None):
-        raise SettingError(f"--out {path} holds {inside}, in which a run begins just now; choose one beside it")
+    below = (Path(folder) for folder, *_ in os.walk(path))
+    if inside := next((one for one in below if one != path and (_holds_run(one) or lock.is_held(one))), None):
+        raise SettingError(f"--out {path} holds {inside}, which is a run; choose one beside it")
     for one in sorted(path.iterdir()) if path.exists() else ():
         if one.is_symlink() and (one.name in (SPANS, "checkpoints") or one.suffix in _WRITTEN):
             raise SettingError(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from paceline.algorithms.registry import algorithm_named
+from paceline.config import parse_variant
 from paceline.errors import SettingError
 
 OVERLAYS = ("ring", "torus", "complete")
@@ -56,12 +57,11 @@ def shortlist(
 
 def _sized(name: str, participants: int) -> str:
     """The name with as many clients at a time as the others have, where that is a setting of its own."""
-    algorithm, _, variant = name.partition("@")
+    algorithm, words = parse_variant(name)
     made = algorithm_named(algorithm).make()  # one that is misspelt is refused now
-    said = {word.partition("=")[0] for word in variant.split(",")}
     for setting in SIZES:
-        if isinstance(getattr(made, setting, None), int) and not said & {*SIZES, "width", "length"}:
-            return f"{name}{',' if variant else '@'}{setting}={participants}"
+        if isinstance(getattr(made, setting, None), int) and not words.keys() & {*SIZES, "width", "length"}:
+            return f"{name}{',' if words else '@'}{setting}={participants}"
     return name
 
 

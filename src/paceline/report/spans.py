@@ -119,10 +119,11 @@ _FARTHEST = {"start": MOST, "end": MOST, "site": 100_000_000}
 
 
 def _sound(path: Path, batch: Any) -> Any:
-    """The same rows, if all of them have a place and a finite time."""
+    """The same rows, if all of them have a place and finite numbers; an unknown energy is NaN."""
     for name in batch.schema.names:
         far = _FARTHEST.get(name)
-        if batch[name].null_count or (far and not pc.all(pc.less(pc.abs(batch[name]), far)).as_py()):
+        wide = far and not pc.all(pc.less(pc.abs(batch[name]), far)).as_py()
+        if batch[name].null_count or wide or (name != "kind" and pc.any(pc.is_inf(batch[name])).as_py()):
             raise DataError(f"{path} is damaged: {name} is empty, or no number that can be, in some of its rows")
     return batch
 

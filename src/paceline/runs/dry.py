@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from paceline.algorithms.base import Algorithm
+from paceline.algorithms.named import rounds_of
 from paceline.config import apply
 from paceline.errors import Dropped, SiteError
 from paceline.ledger import Ledger, Totals
@@ -68,7 +69,7 @@ class Timeline:
 
 
 def dry(
-    algorithm: Algorithm | type[Algorithm] | str,
+    algorithm: Algorithm | Callable[[], Algorithm] | str,
     fleet: Fleet | FleetSettings | Mapping[str, Any] | str | PathLike[str] | None = None,
     *,
     clients: int | None = None,
@@ -81,12 +82,7 @@ def dry(
 ) -> Timeline:
     """The timeline of an algorithm on a fleet, without learning anything.
 
-    ``fleet`` is one that was built, its settings, or the path of a fleet's file; then of so many ``clients`` (as many
-    as the file lists, else 100). Models have the size of ``problem``'s, or next to none. It ends with the algorithm,
-    or after the first round at which ``enough`` says so. What would have to be learned is assumed, and said so.
-
-    >>> dry("fedbuff", {"times": "constant:2", "jitter": 0}, clients=50, rounds=10).seconds
-    10.0
+    See ``paceline.dry``, which takes the settings of a run besides.
     """
     if not isinstance(fleet, Fleet):
         described = _described(fleet)
@@ -118,14 +114,14 @@ def _described(fleet: FleetSettings | Mapping[str, Any] | str | PathLike[str] | 
     return apply(FleetSettings(), words, "fleet.")
 
 
-def _chosen(algorithm: Algorithm | type[Algorithm] | str, clients: int, rounds: int | None) -> Algorithm:
+def _chosen(algorithm: Algorithm | Callable[[], Algorithm] | str, clients: int, rounds: int | None) -> Algorithm:
     """By name it is fitted to the fleet, as on the command line; an instance is taken as it is."""
-    made: Algorithm
+    made: Any = algorithm
     if isinstance(algorithm, str):
         made = make_settings(algorithm, [f"clients={clients}"]).algorithm
-    else:
-        made = algorithm() if isinstance(algorithm, type) else algorithm
-    return made if rounds is None else apply(made, {"rounds": rounds})
+    elif isinstance(algorithm, type) or not hasattr(algorithm, "run"):
+        made = made()
+    return cast(Algorithm, made) if rounds is None else apply(made, {"rounds": rounds})
 
 
 def follow(world: RunningWorld, algorithm: Algorithm, enough: Callable[[], bool] | None = None) -> list[float]:
@@ -133,7 +129,7 @@ def follow(world: RunningWorld, algorithm: Algorithm, enough: Callable[[], bool]
 
     async def main() -> list[float]:
         times: list[float] = []
-        stream = algorithm.run(world)
+        stream = rounds_of(algorithm, world)
         try:
             async for _ in stream:
                 world.progress += 1
@@ -142,7 +138,7 @@ def follow(world: RunningWorld, algorithm: Algorithm, enough: Callable[[], bool]
                     break
         except Dropped as end:
             raise SiteError(f"the run ended at t={end.at:g} s: {end}") from None
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
         return times
 
     with _uncollected():

@@ -63,6 +63,8 @@ def replay(directory: Path, *, trust: bool = False) -> Replayed:
     if run.failure is not None:
         raise run.failure
     then, now = read_weights(directory), run.final
+    if any(then[name].shape != now[name].shape for name in then.keys() & now.keys()):
+        raise DataError(f"{directory} holds weights of another {settings.model} than there is now; restore that one")
     difference = _difference(then, now)
     return Replayed(
         algorithm=settings.name,

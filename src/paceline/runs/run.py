@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from paceline.algorithms.base import Progress, Traits
+from paceline.algorithms.named import rounds_of
 from paceline.algorithms.world import World
 from paceline.clock import VirtualLoop
 from paceline.errors import Deserted, Fruitless, PacelineError, SiteError, WireError, is_of_disk
@@ -176,7 +177,7 @@ class Run:
         every = self.settings.every or 1
         if self.world.failures.possible and not self.traits.outlives_servers:
             self.world.spawn(self._end_with_server())
-        stream = self.settings.algorithm.run(self.world)
+        stream = rounds_of(self.settings.algorithm, self.world)
         try:
             async for self._progress in stream:
                 self.world.progress += 1

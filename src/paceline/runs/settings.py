@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -9,10 +10,11 @@ from typing import Any, Literal, TypeVar
 
 from paceline.algorithms.registry import ALGORITHMS, algorithm_named
 from paceline.bounds import bounded, check_bounds
-from paceline.config import Tree, apply, checked, completed, merge, parse_override
+from paceline.config import Tree, apply, checked, completed, merge, parse_override, parse_variant
 from paceline.data.partition import PARTITIONS
 from paceline.errors import SettingError, nearest
 from paceline.forms import written
+from paceline.learn.recipe import LocalSGD
 from paceline.reading import shown
 from paceline.references import announced
 from paceline.sizes import parse_size
@@ -24,8 +26,6 @@ from paceline.worlds.hostile import ATTACKS
 from paceline.worlds.privacy.settings import Privacy
 
 A = TypeVar("A")
-_BETWEEN = re.compile(r",(?=[A-Za-z_][\w.]*=)")
-"""Between two words of a variant: a comma before the next name, for values may have commas of their own."""
 DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?")
 MOST_CLIENTS = 10_000_000
 OWN = "own"
@@ -160,11 +160,14 @@ def make_settings(name: str, overrides: Sequence[str] = (), file: Tree | None = 
     >>> make_settings("fedbuff@buffer=5", ["clients=20"]).algorithm.buffer
     5
     """
-    name, _, variant = name.partition("@")
+    variant = name.partition("@")[2]
+    name, changes = parse_variant(name)
     named = algorithm_named(name)
     base = Settings(name=name, algorithm=named.make(), variant=variant, every=named.every, public=named.public)
     tree: Tree = {}
-    for words in (file or {}, *map(parse_override, (*overrides, *variant_overrides(base.algorithm, variant)))):
+    own = {each.name for each in fields(base.algorithm)}
+    said = [f"{'algorithm.' * (key.partition('.')[0] in own)}{key}={value}" for key, value in changes.items()]
+    for words in (file or {}, *map(parse_override, (*overrides, *said))):
         tree = merge(tree, _addressed(words, base))
     algorithm_tree = tree.pop("algorithm", {})
     for other in _groups(tree):  # also of those that do not run: a slip must not pass in silence
@@ -195,18 +198,6 @@ def _addressed(words: Tree, base: Settings) -> Tree:
     own = merge(completed(base.algorithm, _lifted(words)), groups.pop(base.name, {}))
     checked(base.algorithm, own, f"{base.name}.")
     return {**run, **groups, **({"algorithm": own} if own else {})}
-
-
-def variant_overrides(algorithm: Any, variant: str) -> list[str]:
-    """A variant's words as overrides: of the algorithm's own settings, else of the run's.
-
-    >>> from paceline import FedBuff
-    >>> variant_overrides(FedBuff(), "buffer=5,clients=20")
-    ['algorithm.buffer=5', 'clients=20']
-    """
-    own = {each.name for each in fields(algorithm)}
-    words = _BETWEEN.split(variant) if variant else []
-    return [f"algorithm.{word}" if word.partition("=")[0].partition(".")[0] in own else word for word in words]
 
 
 def _groups(tree: Tree) -> list[str]:
@@ -241,9 +232,12 @@ def _check_words(tree: Tree, name: str) -> None:
     known = {f.name for f in fields(Settings)} - {"name", "variant"} | set(SHORTCUTS) | set(_groups(tree))
     for key, value in tree.items():
         if key not in known:
-            options = {f.name for f in fields(algorithm_named(name).make())}  # type: ignore[arg-type]
+            own: Any = algorithm_named(name).make()
             group = name if name in ALGORITHMS else "algorithm"  # one of the user's own has no group of its name
-            hint = f"did you mean '{group}.{key}'?" if key in options else nearest(key, known)
+            meant = {each.name: f"local.{each.name}" for each in fields(LocalSGD)} if hasattr(own, "local") else {}
+            meant |= {each.name: f"{group}.{each.name}" for each in fields(own)} | {word: word for word in known}
+            near = difflib.get_close_matches(key.lower(), meant, n=1)
+            hint = f"did you mean {meant[near[0]]!r}?" if near else nearest(key, known)
             raise SettingError(f"unknown setting {shown(key)}; {hint}")
         if key in {*_groups(tree), "algorithm", "local"} and not isinstance(value, dict):
             raise SettingError(f"{key} is a group of settings, not {shown(value)}; give {key}.NAME=VALUE")

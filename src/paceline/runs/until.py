@@ -35,7 +35,7 @@ class Until:
     """The last so many scores, whose mean must be good enough: one alone may be so by chance."""
 
     @classmethod
-    def parse(cls, texts: list[str]) -> Until:
+    def parse(cls, texts: Sequence[str]) -> Until:
         """What words such as ``["accuracy=0.9", "time=3600"]`` say."""
         found: dict[str, Any] = {}
         for text in texts:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from paceline.errors import SettingError
-from paceline.forms import ABOVE_ZERO, AT_LEAST_ZERO, COUNT, Form, Forms
+from paceline.forms import ABOVE_ZERO, AT_LEAST_ZERO, COUNT, Form, Forms, joined
 from paceline.seeds import address, uniform
 
 K = TypeVar("K")
@@ -82,7 +82,7 @@ FAILURES: Forms[Failures] = Forms(
 
 def parse_failures(text: str, *, seed: int) -> Failures:
     """Failures from words, several of which may be joined by ``+``: ``server:4@120+link:1-2@60``."""
-    said = [FAILURES.parse(part) for part in text.split("+")]
+    said = [FAILURES.parse(part) for part in joined(text)]
     return Failures(
         servers=_earliest([one.servers for one in said]),
         links=_earliest([one.links for one in said]),

@@ -130,8 +130,11 @@ def _network(settings: FleetSettings, links: Links, power: LinkPower, seed: int)
         return None
     if sharing is not None and not isinstance(links, RateLinks | TraceLinks):
         raise SettingError(
-            f"fleet.sharing is {settings.sharing!r} but fleet.links is {settings.links!r}, without a byte rate to"
-            " share; set links to rate:UP,DOWN or trace:FILE, or sharing to none"
+            f"fleet.sharing is {settings.sharing!r}, but {settings.file} has latencies, for links that share nothing;"
+            " remove its column latency (fleet.latency sets one for all), or set fleet.sharing=none"
+            if isinstance(links, DelayedLinks)
+            else f"fleet.sharing is {settings.sharing!r} but fleet.links is {settings.links!r}, without a byte rate"
+            " to share; set links to rate:UP,DOWN or trace:FILE, or sharing to none"
         )
     return Network(
         links=links,

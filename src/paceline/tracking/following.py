@@ -43,10 +43,6 @@ TRACKERS = {
 def check_trackers(names: str | Sequence[str]) -> list[str]:
     """These trackers, each once; one that nobody knows is refused, and one that is not installed."""
     listed = [names] if isinstance(names, str) else names
-    if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
-        raise SettingError(
-            f"track is {names!r:.80}; wanted a tracker's name, or a list of these: {', '.join(TRACKERS)}"
-        )
     asked = list(dict.fromkeys(listed))
     for name in asked:
         if name not in TRACKERS:

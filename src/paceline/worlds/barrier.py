@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from paceline.errors import site_name
 from paceline.ledger import NO_SITE
 from paceline.worlds.diary import Diary
 
@@ -59,8 +60,7 @@ class Branch:
     def say_where(self, problem: BaseException) -> None:
         """Tell an exception which site the branch was last busy at; the innermost branch speaks first."""
         if self.last != NO_SITE and not hasattr(problem, "__notes__"):
-            name = f"client {self.last}" if self.last >= 0 else f"server {self.last}"
-            problem.add_note(f"in a branch last at {name}")
+            problem.add_note(f"in a branch last at {site_name(self.last)}")
 
 
 def book_waits(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from paceline.errors import Dropped, Fruitless
-from paceline.forms import ABOVE_ZERO, SHARE, Form, Forms
+from paceline.forms import ABOVE_ZERO, SHARE, Form, Forms, joined
 from paceline.learn.graph import Model
 from paceline.seeds import address, uniform
 from paceline.worlds.diary import Diary
@@ -111,7 +111,7 @@ FAULTS: Forms[Fault | None] = Forms(
 
 def parse_faults(text: str, seed: int) -> Faults:
     """Faults from words, several of which may be joined by ``+``: ``lost:0.1+delayed:0.2,5``."""
-    said = [FAULTS.parse(part) for part in text.split("+")]
+    said = [FAULTS.parse(part) for part in joined(text)]
     parts = tuple(fault for fault in said if fault is not None)
     return Faults(parts, address(seed, "faults") if parts else 0)
 

@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from paceline.forms import FINITE, SHARE, Form, Forms
+from paceline.bounds import Bounds
+from paceline.forms import NUMBER, SHARE, Form, Forms, bounded
 from paceline.learn.graph import Model, apply
 from paceline.learn.hashing import mix, uniform
 from paceline.learn.job import Shards
@@ -82,7 +83,8 @@ def _attack(attack: Attack, sign: float = 1.0) -> Callable[..., Hostile]:
     return make
 
 
-_KINDS, _KNOWN = {"SHARE": SHARE, "FACTOR": FINITE}, ("clients", "seed")
+_FACTOR = bounded(NUMBER, "a number of at most 1e30 in size", Bounds(least=-1e30, most=1e30).hold)
+_KINDS, _KNOWN = {"SHARE": SHARE, "FACTOR": _FACTOR}, ("clients", "seed")
 ATTACKS: Forms[Hostile] = Forms(
     "hostile",
     Form("none", lambda: HARMLESS, "nobody attacks", "none"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paceline.errors import Misplaced
+from paceline.errors import Misplaced, site_name
 from paceline.learn.graph import Ghost, Model, Sum, common_places
 from paceline.learn.promises import LocalReadings, Promise
 from paceline.worlds.machines import Task
@@ -33,11 +33,11 @@ class CheckedMachines(WrappedMachines):
     ) -> Sequence[Model]:
         """The source must have what it sends, and what it writes it with; the target has it afterwards."""
         for model in models:
-            self._require(model, source, f"send to {_name(target)}")
+            self._require(model, source, f"send to {site_name(target)}")
             if model.wire is not None and model.wire.context is not None:
-                self._require(model.wire.context, source, f"write what it sends to {_name(target)} with a mask")
+                self._require(model.wire.context, source, f"write what it sends to {site_name(target)} with a mask")
             if model.wire is not None and model.wire.known is not None:
-                self._require(model.wire.known, target, f"read what {_name(source)} sends with a mask")
+                self._require(model.wire.known, target, f"read what {site_name(source)} sends with a mask")
         arrived = await self._machines.carry(models, source, target, round, waits=waits)
         return [placed(model, target) for model in arrived]
 
@@ -60,9 +60,9 @@ class CheckedMachines(WrappedMachines):
     def _require(self, model: Model, site: int, act: str) -> None:
         if model.places is None or site in model.places:
             return
-        where = " and ".join(map(_name, sorted(model.places))) or "nowhere: no site has all that it is made of"
+        where = " and ".join(map(site_name, sorted(model.places))) or "nowhere: no site has all that it is made of"
         raise Misplaced(
-            f"{_name(site)} cannot {act} at t={self.loop.time():g} s: it does not have that model, which is at"
+            f"{site_name(site)} cannot {act} at t={self.loop.time():g} s: it does not have that model, which is at"
             f" {where}; use what `send` returned there"
         )
 
@@ -77,7 +77,3 @@ def placed(model: Model, site: int) -> Model:
     same.wire = model.wire
     same.places = frozenset([site])
     return same
-
-
-def _name(site: int) -> str:
-    return f"client {site}" if site >= 0 else f"server {-site}"

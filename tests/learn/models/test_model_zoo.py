@@ -87,6 +87,8 @@ def test_the_smallest_image_works_and_a_smaller_one_is_refused(name, least):
     assert scores(build(name, shape, 3), shape).shape == (2, 3)
     with pytest.raises(ModelError, match=rf"{name} wants images of at least {least}x{least}"):
         build(name, (1, least - 1, least), 3)
+    with pytest.raises(ModelError, match=r"shape \(40, 40, 3\): channels come last; give x.transpose\(0, 3, 1, 2\)"):
+        build(name, (40, 40, 3), 3)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - {"logistic", "mlp"}))

@@ -31,6 +31,9 @@ def pair(shape, classes):
 def one_argument(shape):
     return nn.Linear(1, 1)
 
+def no_arguments():
+    return nn.Sequential(nn.Flatten(), nn.Linear(6, 3))
+
 def nothing(shape, classes):
     return None
 
@@ -67,7 +70,7 @@ def test_a_dotted_module_works():
         ("pair", "gives a tuple"),
         ("one_argument", r"called as factory\(\(6,\), 3\)"),
         ("nothing", "returned a NoneType; want an nn.Module"),
-        ("number", "is a int, not a function"),
+        ("number", "is a int, but must be a function"),
         ("goood", "did you mean 'good'"),
     ],
 )
@@ -80,6 +83,15 @@ def test_what_is_wrong_is_said(module, factory, complaint):
 def test_malformed_references_are_refused(reference):
     with pytest.raises(ModelError, match=r"package\.module:name"):
         load_user_model(reference)
+
+
+def test_a_factory_without_arguments_is_called_without(module):
+    assert build(f"{module}:no_arguments", (6,), 3)[1].out_features == 3
+
+
+def test_channels_that_come_last_are_named(module):
+    with pytest.raises(ModelError, match=r"sample has shape \(28, 28, 1\): channels come last; give x.transpose"):
+        build(f"{module}:narrow", (28, 28, 1), 3)
 
 
 def test_a_missing_or_broken_module_is_named(module, tmp_path):

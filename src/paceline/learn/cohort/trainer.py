@@ -73,7 +73,7 @@ class CohortTrainer:
             keep_freed_memory()
         whole = torch.cuda.get_device_properties(self.device).total_memory if on_gpu else 0
         if limit is not None and on_gpu:  # what the accounts do not know ends there too
-            torch.cuda.set_per_process_memory_fraction(min(1.0, limit / whole), self.device)
+            torch.cuda.set_per_process_memory_fraction(min(1.0, limit / whole), self.device.index)
         self.rules = Rules(on_gpu, whole, cohort, self.threads, self.budget)
         self._shrinking = Shrinking(self._let_go)
         self._undivided: set[object] = set()

@@ -15,12 +15,20 @@ def image(name: str, shape: Shape, least: int) -> tuple[int, int, int]:
             f"use 'logistic' or 'mlp' for vectors"
         )
     channels, height, width = shape
+    if turned := channels_last(shape):
+        raise ModelError(f"{name} wants images (channels, height, width), but {turned}")
     if min(height, width) < least:
         raise ModelError(
             f"{name} wants images of at least {least}x{least} pixels but one sample has shape {shape}; "
             f"use 'mlp' or another network for small images"
         )
     return channels, height, width
+
+
+def channels_last(shape: Shape) -> str:
+    """Return words about a shape that looks like (height, width, channels), or nothing if it does not."""
+    last = len(shape) == 3 and shape[2] <= 4 < min(shape[:2])
+    return f"one sample has shape {shape}: channels come last; give x.transpose(0, 3, 1, 2)" if last else ""
 
 
 def check_sample(shape: Shape, classes: int) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from paceline.errors import ModelError
-from paceline.learn.models.shapes import Shape
+from paceline.learn.models.shapes import Shape, channels_last
 from paceline.references import LENT, load_reference
 
 Factory = Callable[[Shape, int], nn.Module]
@@ -19,14 +19,14 @@ _LENT: dict[str, Factory] = LENT["model"]
 
 
 def load_user_model(reference: str) -> Factory:
-    """The factory ``factory(shape, classes) -> nn.Module`` that ``package.module:factory`` names."""
+    """The factory that ``package.module:factory`` names; one that takes no arguments is called without."""
     if reference in _LENT:
         return _LENT[reference]
     factory = load_reference(reference, "network", ModelError)
     if not callable(factory):
         raise ModelError(
-            f"{reference!r} is a {type(factory).__name__}, not a function; "
-            "want factory(shape, classes) that returns an nn.Module"
+            f"{reference!r} is a {type(factory).__name__}, but must be a function that returns an nn.Module; write"
+            " factory(shape, classes) or factory()"
         )
     return _guarded(factory, reference)
 
@@ -41,7 +41,7 @@ def lend_model(model: nn.Module | Callable[..., nn.Module], name: str = "") -> s
     if isinstance(model, nn.Module):
         _LENT[name] = lambda shape, classes: copy.deepcopy(model)
     elif callable(model):
-        _LENT[name] = _guarded(model if _takes_two(model) else lambda shape, classes: model(), name)
+        _LENT[name] = _guarded(model, name)
     else:
         raise ModelError(
             f"model is a {type(model).__name__}; want a name, an nn.Module, or a function that makes one"
@@ -54,9 +54,9 @@ def _plain(model: object) -> str:
     return name if name.isidentifier() else "network"
 
 
-def _takes_two(factory: Callable[..., nn.Module]) -> bool:
+def _takes(factory: Callable[..., object], *given: object) -> bool:
     try:
-        signature(factory).bind((1,), 2)
+        signature(factory).bind(*given)
     except TypeError:
         return False
     except ValueError:  # no signature to be had: as the rule says
@@ -71,7 +71,8 @@ def probe(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
         with torch.no_grad():
             out = model.eval()(torch.zeros(2, *shape))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise ModelError(f"{name!r} fails on a batch of shape {(2, *shape)}: {error}") from error
+        said = channels_last(shape) or error
+        raise ModelError(f"{name!r} fails on a batch of shape {(2, *shape)}: {said}") from error
     finally:
         model.train(training)
     if not isinstance(out, torch.Tensor) or tuple(out.shape) != (2, classes):
@@ -82,11 +83,13 @@ def probe(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
 def _guarded(factory: Callable[..., object], reference: str) -> Factory:
     @wraps(factory)
     def make(shape: Shape, classes: int) -> nn.Module:
+        two = _takes(factory, (1,), 2) or not _takes(factory)
         try:
-            model = factory(shape, classes)
+            model = factory(shape, classes) if two else factory()
         except Exception as error:  # whatever a user's code raises
             raise ModelError(
-                f"{reference!r} was called as factory({shape}, {classes}) and raised {type(error).__name__}: {error}"
+                f"{reference!r} was called as factory({f'{shape}, {classes}' if two else ''}) and raised"
+                f" {type(error).__name__}: {error}"
             ) from error
         if not isinstance(model, nn.Module):
             raise ModelError(f"{reference!r} returned a {type(model).__name__}; want an nn.Module")
