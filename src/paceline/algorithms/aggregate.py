@@ -101,7 +101,6 @@ async def aggregated(world: World, model: Model, count: int, site: int | None = 
     >>> import paceline
     >>> class Once(paceline.Algorithm):
     ...     rounds, local = 1, paceline.LocalSGD()
-    ...
     ...     async def run(self, world):
     ...         trained = await world.visit(0, world.initial_model(), self.local)
     ...         yield paceline.Progress(await aggregated(world, paceline.mean([trained]), 1))

@@ -35,7 +35,7 @@ class PoolServer:
     """Clients that can be at work at any time."""
     version: int = 0
     _ready: asyncio.Event | None = None
-    """Set when the aggregation that is under way is done; None while there is none."""
+    """Set when the aggregation under way is done."""
 
     def replace(self, model: Model) -> None:
         """Take this model as the server's next version."""
@@ -49,10 +49,11 @@ class PoolServer:
         self._ready = None
         ready.set()
 
-    async def keeps_up(self) -> None:
+    async def keeps_up(self, world: World) -> None:
         """Wait while as many updates stand in line at a server at work as clients can be at work."""
         while self._ready is not None and len(self.inbox) >= self.places:
             await self._ready.wait()
+            await world.settled()  # until it has taken what it works on next
 
 
 def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> PoolServer:
@@ -99,7 +100,7 @@ async def _keep_working(
         server.inbox.put(Update(trained, start, version))
         del trained  # the server has it, and nobody else holds it while the next client is at work
         await world.settled()  # the next client starts from what the server makes of this
-        await server.keeps_up()
+        await server.keeps_up(world)
 
 
 class RestingClients:
