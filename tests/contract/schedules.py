@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import signal
 import sys
 from bisect import bisect_right
@@ -40,6 +41,8 @@ STEPS = 100_000
 graph for eight rounds, make half as many; most make a few hundred."""
 PROCESSOR_SECONDS = 20.0
 """The same for what never comes back to the loop. Of this process alone: a busy machine fails nothing."""
+_HOPELESS = re.compile(r"faults=\S*(oversized|nan):1\b(?!\.)")
+"""Every upload is refused: an asynchronous method asks again until its time is over, which must come sooner."""
 EXACT = 1e-9
 """Relative to the time at which it happens."""
 
@@ -121,7 +124,8 @@ class Absences:
 
 def prepare_case(name: str, words: Sequence[str]) -> Run:
     """A run that has not begun; a PacelineError is a refusal."""
-    experiment = make_experiment([name], overrides=words, dry=True, until=Until.parse([f"time={TIME:g}"]))
+    until = Until.parse([f"time={TIME / 100 if _HOPELESS.search(' '.join(words)) else TIME:g}"])
+    experiment = make_experiment([name], overrides=words, dry=True, until=until)
     return make_run(experiment.settings[0], until=experiment.until, dry=True, keep_spans=True)
 
 
