@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import signal
 import sys
 from bisect import bisect_right
@@ -32,7 +31,7 @@ from paceline.runs.making import make_run
 from paceline.runs.run import Run
 from paceline.runs.until import Until
 from paceline.worlds.simulation.presence import SimulatedPresence
-from tests.contract.schedule_words import TIME, case, command, known
+from tests.contract.schedule_words import TIME, case, command, horizon, known
 
 __all__ = ["Ended", "PastBudget", "case", "command", "faults", "perform_case", "prepare_case", "verdict"]
 
@@ -41,8 +40,6 @@ STEPS = 100_000
 graph for eight rounds, make half as many; most make a few hundred."""
 PROCESSOR_SECONDS = 20.0
 """The same for what never comes back to the loop. Of this process alone: a busy machine fails nothing."""
-_HOPELESS = re.compile(r"faults=\S*(oversized|nan):1\b(?!\.)")
-"""Every upload is refused: an asynchronous method asks again until its time is over, which must come sooner."""
 EXACT = 1e-9
 """Relative to the time at which it happens."""
 
@@ -94,6 +91,8 @@ class Ended:
     away: Callable[[int, float], bool]
     """Whether a client is away at a time."""
     steps: int
+    horizon: float = TIME
+    """The virtual time at which it ends in any case."""
 
     @property
     def fingerprint(self) -> str:
@@ -124,7 +123,7 @@ class Absences:
 
 def prepare_case(name: str, words: Sequence[str]) -> Run:
     """A run that has not begun; a PacelineError is a refusal."""
-    until = Until.parse([f"time={TIME / 100 if _HOPELESS.search(' '.join(words)) else TIME:g}"])
+    until = Until.parse([f"time={horizon(words):g}"])
     experiment = make_experiment([name], overrides=words, dry=True, until=until)
     return make_run(experiment.settings[0], until=experiment.until, dry=True, keep_spans=True)
 
@@ -171,6 +170,7 @@ def perform_case(name: str, words: Sequence[str], budget: int = STEPS) -> Ended:
         homes=homes[-1]._lists if homes else [],
         away=away,
         steps=steps.made,
+        horizon=horizon(words),
     )
 
 
@@ -264,7 +264,7 @@ def rounds(run: Ended) -> Iterator[Fault]:
 
 def says_why(run: Ended) -> bool:
     """The time is over, or nobody is left."""
-    return run.time >= TIME or run.ended is not None
+    return run.time >= run.horizon or run.ended is not None
 
 
 def no_client_lost(run: Ended) -> Iterator[Fault]:
