@@ -7,6 +7,7 @@ import hashlib
 import math
 import os
 import random
+import re
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
@@ -45,6 +46,15 @@ def case(seed: int) -> tuple[str, list[str]]:
     if rng.random() < 0.4:
         words.append(f"faults={_faults(rng)}")
     return name, words
+
+
+def horizon(words: Sequence[str]) -> float:
+    """The virtual time at which a run ends in any case.
+
+    Where every upload is refused, an asynchronous method asks anew until then: millions of steps, which are no fault.
+    """
+    hopeless = any(re.search(r"^faults=.*(oversized|nan):1(\+|$)", word) for word in words)
+    return TIME / 100 if hopeless else TIME
 
 
 @cache
@@ -205,4 +215,4 @@ def _written(kind: str, lines: Sequence[str]) -> Path:
 def command(name: str, words: Sequence[str]) -> str:
     """What a user types to repeat a case."""
     settings = [part for word in words for part in ("--set", word)]
-    return shlex.join(["paceline", "run", name, "--dry-run", "--until", f"time={TIME:g}", *settings])
+    return shlex.join(["paceline", "run", name, "--dry-run", "--until", f"time={horizon(settings):g}", *settings])

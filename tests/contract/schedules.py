@@ -31,7 +31,7 @@ from paceline.runs.making import make_run
 from paceline.runs.run import Run
 from paceline.runs.until import Until
 from paceline.worlds.simulation.presence import SimulatedPresence
-from tests.contract.schedule_words import TIME, case, command, known
+from tests.contract.schedule_words import TIME, case, command, horizon, known
 
 __all__ = ["Ended", "PastBudget", "case", "command", "faults", "perform_case", "prepare_case", "verdict"]
 
@@ -91,6 +91,8 @@ class Ended:
     away: Callable[[int, float], bool]
     """Whether a client is away at a time."""
     steps: int
+    horizon: float = TIME
+    """The virtual time at which it ends in any case."""
 
     @property
     def fingerprint(self) -> str:
@@ -121,7 +123,8 @@ class Absences:
 
 def prepare_case(name: str, words: Sequence[str]) -> Run:
     """A run that has not begun; a PacelineError is a refusal."""
-    experiment = make_experiment([name], overrides=words, dry=True, until=Until.parse([f"time={TIME:g}"]))
+    until = Until.parse([f"time={horizon(words):g}"])
+    experiment = make_experiment([name], overrides=words, dry=True, until=until)
     return make_run(experiment.settings[0], until=experiment.until, dry=True, keep_spans=True)
 
 
@@ -167,6 +170,7 @@ def perform_case(name: str, words: Sequence[str], budget: int = STEPS) -> Ended:
         homes=homes[-1]._lists if homes else [],
         away=away,
         steps=steps.made,
+        horizon=horizon(words),
     )
 
 
@@ -261,7 +265,7 @@ def rounds(run: Ended) -> Iterator[Fault]:
 
 def says_why(run: Ended) -> bool:
     """The time is over, or nobody is left."""
-    return run.time >= TIME or run.ended is not None
+    return run.time >= run.horizon or run.ended is not None
 
 
 def no_client_lost(run: Ended) -> Iterator[Fault]:

@@ -134,7 +134,7 @@ def test_the_table_for_people_has_every_row_and_note(said):
     lines = out.splitlines()
     assert lines[1].split() == ["name", "paper", "ours", "unit", "ok"]
     slip = next(line for line in lines if line.startswith("N0=200: S"))
-    assert slip.split()[3:] == ["16.95", "17.05", "yes", "[1]"]
+    assert slip.split()[3:] == ["16.95", "17.05", "slip", "[1]"]
     assert "(2, 5)        no [2]" in out
     assert "\n[1] PS-E2" in out
     assert out.index("The paper states neither") < out.index("\n[1] PS-E2"), "the whole comes before its footnotes"

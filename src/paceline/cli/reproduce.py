@@ -90,7 +90,7 @@ def print_reproduction(found: Reproduction) -> None:
     notes: dict[str, int] = {}
     for row in found.rows:
         mark = f" [{notes.setdefault(row.note, len(notes) + 1)}]" if row.note else ""
-        ok = escape(WORDS[row.ok] + mark)
+        ok = escape(("slip" if row.slip and row.ok else WORDS[row.ok]) + mark)
         cells = [escape(row.name), _shown(row.paper), *([_shown(row.reference)] if referred else [])]
         cells += [_shown(row.ours), escape(row.unit)]
         table.add_row(*cells, f"[bold]{ok}[/]" if row.ok is False else ok)

@@ -27,6 +27,8 @@ class Row:
     note: str = ""
     reference: Cell = None
     """What ours is compared with where the paper prints nothing: a formula, or an independent calculation."""
+    slip: bool = False
+    """Whether ours disagrees with what is printed and agrees with what should be, as the note says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

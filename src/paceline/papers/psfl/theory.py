@@ -62,7 +62,7 @@ def _continuous(participants: int, best: Structure) -> list[Row]:
             f"PS-E2: the printed {length} is a slip, since N0 = S·W makes it {participants}/{width} = {right:.2f};"
             " ok compares with that"
         )
-        row = Row(name, length, best.length, "", bool(abs(best.length - right) <= 0.02), note)
+        row = Row(name, length, best.length, "", bool(abs(best.length - right) <= 0.02), note, slip=True)
     return [compared(f"N0={participants}: W, theory", width, best.width, within=0.01), row]
 
 
