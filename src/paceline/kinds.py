@@ -19,6 +19,10 @@ T = TypeVar("T")
 _WORDS = {"int": "a whole number", "float": "a number", "bool": "True or False", "str": "text", "NoneType": "None"}
 _WORDS |= {"Callable": "a function", "type": "a class", "PathLike": "a path"}
 _NUMBERS = {int: "__index__", float: "__float__"}
+_WHOLE = (str, bytes, Mapping)
+"""Kinds that can be gone through, and are no lists."""
+_MET: set[tuple[type, Any]] = set()
+"""Types that were found to have all that a protocol asks for."""
 _LISTS = {Sequence: ("__len__", "__iter__", "__getitem__"), Iterable: ("__iter__",)}
 
 
@@ -63,15 +67,22 @@ def _kind(called: Callable[..., Any], name: str) -> Any:
         return Any
 
 
+@cache
+def _parts(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(kind) or kind, get_args(kind)
+
+
 def _fits(value: Any, kind: Any) -> bool:
-    origin, inside = get_origin(kind) or kind, get_args(kind)
+    if kind is Any or type(value) is kind or (type(value), kind) in _MET:
+        return True
+    origin, inside = _parts(kind)
     if origin in (UnionType, Union):
         return any(_fits(value, one) for one in inside)
     if origin in _NUMBERS:  # also those of NumPy and of torch
         number = hasattr(type(value), _NUMBERS[origin]) and not isinstance(value, bool)
         return number and not getattr(value, "ndim", 0)
     if origin in _LISTS:
-        many = not isinstance(value, str | bytes | Mapping) and all(hasattr(value, name) for name in _LISTS[origin])
+        many = not isinstance(value, _WHOLE) and all(hasattr(value, name) for name in _LISTS[origin])
         return many and (iter(value) is value or all(_fits(one, inside[0]) for one in value))
     if origin is tuple:
         return isinstance(value, tuple | list) and len(value) == len(inside) and all(map(_fits, value, inside))
@@ -79,12 +90,15 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, Mapping) and all(map(_fits, chain(*value.items()), inside * len(value)))
     if getattr(origin, "_is_protocol", False):
         needed = [name for name, method in vars(origin).items() if name[0] != "_" and callable(method)]
-        return not isinstance(value, type) and all(hasattr(value, name) for name in needed)
-    return origin is Any or not isinstance(origin, type) or isinstance(value, origin)
+        if isinstance(value, type) or not all(hasattr(value, name) for name in needed):
+            return False
+        _MET.add((type(value), kind))
+        return True
+    return not isinstance(origin, type) or isinstance(value, origin)
 
 
 def _words(kind: Any) -> str:
-    origin, inside = get_origin(kind) or kind, get_args(kind)
+    origin, inside = _parts(kind)
     if origin in (UnionType, Union):
         *most, last = dict.fromkeys(map(_words, inside))
         return f"{', '.join(most)} or {last}"
