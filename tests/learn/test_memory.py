@@ -375,6 +375,12 @@ def test_an_error_on_the_way_leaves_what_can_be_computed_again():
     assert torch.equal(whole.value, again.value)
 
 
+def test_many_is_more_than_an_eighth_of_the_limit():
+    models = [value(k) for k in range(5)]
+    budgets = [Budget(8 * 5 * model_bytes(SPACE) - less, CPU) for less in (0, 1)]
+    assert [budget.to_be_measured([*models, visit(models[0], 1)]) for budget in budgets] == [False, True]
+
+
 def test_models_that_only_wait_to_be_scored_are_scored_when_they_have_become_many():
     class Watcher(Mover):
         def train(self, jobs):
