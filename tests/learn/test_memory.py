@@ -99,6 +99,12 @@ def test_what_is_held_counts_as_long_as_it_is_held_and_once():
     assert budget.held() == model_bytes(SPACE)
 
 
+def test_what_is_computed_counts():
+    budget, ends = Budget(1e12, CPU), [visit(value(0), k) for k in range(3)]
+    Executor(Mover(), budget=budget).run(ends)
+    assert budget.held() >= 3 * model_bytes(SPACE)
+
+
 def test_of_many_models_only_those_still_held_are_remembered(monkeypatch):
     monkeypatch.setattr(memory, "PRUNED", 8)
     budget = Budget(1e9, CPU)

@@ -218,6 +218,9 @@ def test_everything_else_goes_through_vmap(name, clients):
 def test_the_reason_is_named():
     with pytest.raises(Unknown, match=r"module 1 \(LayerNorm\)"):
         layer_program(space_of(*GENERAL["an unknown module"]))
+    for act in (lambda x: x.cumsum(1), lambda x: x.flatten(0)):
+        with pytest.raises(Unknown, match=r"cumsum|flatten"):
+            layer_program(space_of(lambda act=act: Forward(lambda m, x: m.a(act(x)), a=nn.Linear(6, 3))))
     with pytest.raises(Unknown, match="unused or used twice"):
         layer_program(space_of(*GENERAL["a module used twice"]))
 

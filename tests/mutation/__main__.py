@@ -94,13 +94,14 @@ class Suite:
     def related(self, site):
         """Tests that touch a line, the quickest first; then those that may, and for what runs at import, the file's.
 
-        Tests that start processes come last: what those touch is not known.
+        A line that runs at import is touched by tests of lines that use what it makes. Tests that start processes
+        come last: what those touch is not known.
         """
-        span = range(site.lines[0], site.lines[1] + 1)
+        span = [*range(site.lines[0], site.lines[1] + 1), *(site.used or ())]
         surely, perhaps = (
             set().union(*(self.by_line.get((site.file, sign * line), ()) for line in span)) for sign in (1, -1)
         )
-        others = self.starting if site.called else self.by_file.get(site.file, self.starting)
+        others = self.starting if site.used is None else self.by_file.get(site.file, self.starting)
         names, total = [], 0.0
         for group in (surely, perhaps - surely, others - surely - perhaps):
             for name in sorted(group, key=lambda name: (name in self.starting, self.runs[name]["seconds"], name)):
