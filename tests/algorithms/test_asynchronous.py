@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import paceline
+from paceline.algorithms.base import draw_clients
 from paceline.algorithms.fedasync import FedAsync
 from paceline.algorithms.fedbuff import FedBuff, weight
 from paceline.algorithms.pool import RestingClients
@@ -166,6 +167,13 @@ def test_a_pool_draws_as_if_it_asked_everybody_every_time_and_asks_nobody_twice(
         if turn % 3 == 2 and busy:
             idle.put_back(gone := min(busy))
             busy.discard(gone)
+
+
+def test_clients_that_are_there_are_looked_for_fifty_times_each():
+    stream = np.random.default_rng(3)
+    first, tries = int(stream.choice(10_000, 1, replace=False)[0]), stream.integers(10_000, size=60).tolist()
+    for found, wanted in ((tries[49], tries[49]), (tries[50], first)):
+        assert draw_clients(Fleet(10_000, set(range(10_000)) - {found}), 1) == [wanted]
 
 
 @pytest.mark.parametrize(("places", "clients", "drawn"), [(5, 10, True), (5, 11, True), (6, 11, False)])

@@ -379,8 +379,10 @@ def test_a_round_starts_from_the_average_of_what_was_trained():
         assert torch.allclose(trained.value, total / count.clamp(min=1) * own.mask.value, atol=1e-6)
 
 
-def test_distances_are_measured_from_the_own_sparse_start(monkeypatch):
-    """DA-8: from w_k^0, not from the dense model that all masks were taken from."""
+@pytest.mark.parametrize("at_once", [20, 3])
+def test_distances_are_measured_from_the_own_sparse_start(at_once, monkeypatch):
+    """DA-8: from w_k^0, not from the dense model that all masks were taken from; in portions, if there are many."""
+    monkeypatch.setattr("paceline.algorithms.sparser.SCORED", at_once)
     asked = []
 
     def watched(models, starts, slots, norm):
@@ -390,7 +392,8 @@ def test_distances_are_measured_from_the_own_sparse_start(monkeypatch):
     monkeypatch.setattr("paceline.algorithms.sparser.detection", watched)
     words = ["rounds=1", "da-dpfl.neighbours.degree=3", "da-dpfl.wait=0"]
     _, ((models, peers, _),), world = states(*words)
-    ((starts, trained),) = asked
+    starts, trained = map(torch.cat, zip(*asked, strict=True))
+    assert max(len(models) for _, models in asked) == min(at_once, 8)
     dense, masks = world.initial_model().value, torch.stack([peer.support.value for peer in peers])
     assert starts.equal(dense * masks) and trained.equal(torch.stack([model.value for model in models]))
 
@@ -415,9 +418,12 @@ def test_nobody_prunes_beyond_the_target():
     assert all(abs(swarm.sparsity(p.counts) - 0.6) < 1 / total + 1e-9 for p in found[-1][1])
 
 
-def test_dispfl_keeps_its_sparsity_and_moves_its_masks():
-    _, found, _ = states("rounds=3", "da-dpfl.pruning.target=0", "da-dpfl.neighbours.degree=3")
+@pytest.mark.parametrize("growth", ["gradient", "random"])
+def test_dispfl_keeps_its_sparsity_and_moves_its_masks(growth):
+    words = ["rounds=3", "da-dpfl.pruning.target=0", "da-dpfl.neighbours.degree=3", f"da-dpfl.growth={growth}"]
+    _, found, _ = states(*words)
     first, last = found[0][1], found[-1][1]
+    assert all(torch.equal(a.mask.value.sum(), b.mask.value.sum()) for a, b in zip(first, last, strict=True))
     assert all(a.counts == b.counts for a, b in zip(first, last, strict=True))
     assert any(not torch.equal(a.mask.value, b.mask.value) for a, b in zip(first, last, strict=True))
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -332,6 +333,45 @@ def test_what_a_dying_worker_was_to_keep_is_made_again(monkeypatch):
         trained, half, came = played(world, main())
         assert torch.equal(value(world, came), 0.5 * value(world, trained))
         assert torch.equal(value(world, half), value(world, came))
+    finally:
+        run.close()
+
+
+def test_a_worker_is_given_up_after_three_starts_in_a_row_that_fail(monkeypatch):
+    class Dead(Thread):
+        def __init__(self, theirs):
+            self._thread, self._socket = threading.Thread(), theirs
+
+        def wait(self):
+            return 1
+
+    def launch(theirs):
+        launched.append((Dead if launched else Thread)(theirs))
+        return launched[-1]
+
+    launched = []
+    monkeypatch.setattr("paceline.worlds.local.workers.RESTART", 0.0)
+    run = make_local_run(make_settings("fedavg", WORDS), workers=1, launch=launch)
+    run.on_start()
+    process = run.world.machines._machines._hands._hosts.of(0)
+    process.process.kill()
+    process._thread.join(120)
+    assert len(launched) == 1 + 3
+    run.close()
+
+
+def test_real_devices_score_what_each_of_them_has():
+    run = made("threads", workers=1)
+
+    async def main():
+        start = run.world.initial_model()
+        return [await run.world.train(k, await run.world.send(start, -1, k), LOCAL) for k in range(4)]
+
+    try:
+        own = played(run.world, main())
+        score = run.world.score(own).function([])
+        assert score.samples == sum(map(len, run.world.learner.problem.personal_rows))
+        assert run.world.score([own[1], *own[1:]]) is None
     finally:
         run.close()
 

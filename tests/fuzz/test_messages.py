@@ -30,6 +30,13 @@ def test_damaged_frames(data):
     explained(unpacked, data)
 
 
+@pytest.mark.parametrize(("words", "total"), [(1 << 28, 0), (0, 1 << 36)])
+def test_lengths_beyond_bounds_are_not_believed(words, total):
+    assert unpacked(struct.pack("<4sIQ", MAGIC, words or 12, total) + b'{"blobs":') is None
+    with pytest.raises(WireError, match="lengths within bounds"):
+        unpacked(struct.pack("<4sIQ", MAGIC, words + (not total), total + bool(total)))
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -99,6 +99,12 @@ def test_what_is_held_counts_as_long_as_it_is_held_and_once():
     assert budget.held() == model_bytes(SPACE)
 
 
+def test_what_is_computed_counts():
+    budget, ends = Budget(1e12, CPU), [visit(value(0), k) for k in range(3)]
+    Executor(Mover(), budget=budget).run(ends)
+    assert budget.held() >= 3 * model_bytes(SPACE)
+
+
 def test_of_many_models_only_those_still_held_are_remembered(monkeypatch):
     monkeypatch.setattr(memory, "PRUNED", 8)
     budget = Budget(1e9, CPU)
@@ -373,6 +379,12 @@ def test_an_error_on_the_way_leaves_what_can_be_computed_again():
     assert sum(end.value is None for end in ends) == 5
     Executor(Mover(), budget=Tight(2)).run([again])
     assert torch.equal(whole.value, again.value)
+
+
+def test_many_is_more_than_an_eighth_of_the_limit():
+    models = [value(k) for k in range(5)]
+    budgets = [Budget(8 * 5 * model_bytes(SPACE) - less, CPU) for less in (0, 1)]
+    assert [budget.to_be_measured([*models, visit(models[0], 1)]) for budget in budgets] == [False, True]
 
 
 def test_models_that_only_wait_to_be_scored_are_scored_when_they_have_become_many():

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from paceline.errors import ModelError
 from paceline.learn.cohort.trainer import CohortTrainer
+from paceline.learn.dropout import address_dropout
 from paceline.learn.job import Shards, TrainJob
 from paceline.learn.programs.layers import MaxPool, Rectifier
 from paceline.learn.programs.program import Batch, LayerProgram, Node
@@ -90,6 +91,7 @@ KNOWN = {
     "linear": (lambda: nn.Sequential(nn.Linear(6, 3)), (6,)),
     "no bias": (lambda: nn.Sequential(nn.Linear(6, 3, bias=False)), (6,)),
     "mlp": (lambda: nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), (6,)),
+    "a single column": (lambda: nn.Sequential(nn.Linear(6, 1), nn.Linear(1, 3)), (6,)),
     "nested": (
         lambda: nn.Sequential(nn.Sequential(nn.Linear(6, 5), nn.Tanh()), nn.Identity(), nn.Linear(5, 3)),
         (6,),
@@ -198,6 +200,12 @@ def test_known_layers_become_a_layer_program(name, clients):
     assert isinstance(assert_right(space_of(factory, shape), clients), LayerProgram)
 
 
+def test_a_network_with_dropout_becomes_a_layer_program():
+    """One whose masks were others than the module's would go through vmap, which is as right, and slower."""
+    space = space_of(lambda: address_dropout(nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3))))
+    assert isinstance(compile_program(space), LayerProgram)
+
+
 # torch warns that an even kernel needs a padded copy; it is right all the same.
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 @pytest.mark.parametrize("clients", [1, CLIENTS])
@@ -210,6 +218,9 @@ def test_everything_else_goes_through_vmap(name, clients):
 def test_the_reason_is_named():
     with pytest.raises(Unknown, match=r"module 1 \(LayerNorm\)"):
         layer_program(space_of(*GENERAL["an unknown module"]))
+    for act in (lambda x: x.cumsum(1), lambda x: x.flatten(0)):
+        with pytest.raises(Unknown, match=r"cumsum|flatten"):
+            layer_program(space_of(lambda act=act: Forward(lambda m, x: m.a(act(x)), a=nn.Linear(6, 3))))
     with pytest.raises(Unknown, match="unused or used twice"):
         layer_program(space_of(*GENERAL["a module used twice"]))
 
@@ -225,6 +236,12 @@ def test_a_grouped_convolution_is_never_batched_over_clients():
     jobs = jobs_for(space, LocalSGD(batch=3, momentum=0.9, epochs=2))
     for have, want in zip(CohortTrainer(cohort=3).train(jobs), ReferenceTrainer().train(jobs), strict=True):
         torch.testing.assert_close(have.value, want.value, rtol=1e-10, atol=1e-12)
+
+
+def test_a_batch_may_be_a_single_sample():
+    jobs = jobs_for(space_of(*KNOWN["group norm"]), LocalSGD(batch=1, steps=2))[:1]
+    (have,), (want,) = (trainer.train(jobs) for trainer in (CohortTrainer(), ReferenceTrainer()))
+    torch.testing.assert_close(have.value, want.value, rtol=1e-10, atol=1e-12)
 
 
 def jobs_for(space, recipe):

@@ -44,7 +44,7 @@ BATCH = 4
 """Test files that are measured by one process."""
 FIRST, MOST = 20, 60.0
 """Tests that are tried before the others are collected, and CPU seconds of all tests of a mutant."""
-PATIENCE = 20
+PATIENCE = 60
 """Seconds that a test may take besides ten times what it took when it was measured."""
 OPTIONS = ("-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-o", "addopts=", "--strict-markers")
 FORKS = multiprocessing.get_context("forkserver")
@@ -94,13 +94,14 @@ class Suite:
     def related(self, site):
         """Tests that touch a line, the quickest first; then those that may, and for what runs at import, the file's.
 
-        Tests that start processes come last: what those touch is not known.
+        A line that runs at import is touched by tests of lines that use what it makes. Tests that start processes
+        come last: what those touch is not known.
         """
-        span = range(site.lines[0], site.lines[1] + 1)
+        span = [*range(site.lines[0], site.lines[1] + 1), *(site.used or ())]
         surely, perhaps = (
             set().union(*(self.by_line.get((site.file, sign * line), ()) for line in span)) for sign in (1, -1)
         )
-        others = self.starting if site.called else self.by_file.get(site.file, self.starting)
+        others = self.starting if site.used is None else self.by_file.get(site.file, self.starting)
         names, total = [], 0.0
         for group in (surely, perhaps - surely, others - surely - perhaps):
             for name in sorted(group, key=lambda name: (name in self.starting, self.runs[name]["seconds"], name)):
@@ -121,8 +122,10 @@ class Suite:
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
             compiled.unlink()
         try:
-            killed = not all(self._passes(copy, part) for part in (names[:FIRST], names[FIRST:]) if part)
-            return {"fate": "killed" if killed else "survived", "tests": len(names)}
+            for part in (names[:FIRST], names[FIRST:]):
+                if part and (by := self._failure(copy, part)):
+                    return {"fate": "killed", "tests": len(names), "by": by}
+            return {"fate": "survived", "tests": len(names)}
         finally:
             file.write_text(before)
             self.free.put(copy)
@@ -147,13 +150,14 @@ class Suite:
             print(f"could not be measured: {', '.join(map(str, files))}\n{copy.with_name('log').read_text()[-2000:]}")
         self.free.put(copy)
 
-    def _passes(self, copy, names):
+    def _failure(self, copy, names):
+        """The end of what these tests say if one of them fails; nothing if all pass."""
         limits = {name: PATIENCE + 10 * self.runs[name]["seconds"] for name in names}
         files = dict.fromkeys(self.tests.parent / name.partition("::")[0] for name in names)
         code = self._pytest(copy, ["-x", *files], Ordering(limits), 120 + sum(limits.values()))
         if code == pytest.ExitCode.NO_TESTS_COLLECTED:
             raise SystemExit(f"no test was found; remove {self.touched}")
-        return code == 0
+        return code and (copy.with_name("log").read_text(errors="replace").strip()[-300:] or "ended")
 
     def _pytest(self, copy, words, plugin, limit):
         """Run tests over a copy of the sources, in a group of processes that ends with them; returns their status."""
@@ -205,7 +209,7 @@ def judge(suite, drawn, known):
         source, site, text = mutant
         was, now = source.change(site)
         row = {"file": site.file, "line": site.lines[0], "was": was, "now": now}
-        return row | (known.get(key(row)) or suite.try_out(site, text))
+        return (known.get(key(row)) or suite.try_out(site, text)) | row
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for number, row in enumerate(pool.map(judged, drawn), 1):
@@ -239,7 +243,7 @@ def main():
         suite.measure()
         suite.load()
         drawn = draw(sources_in(package), options.count, options.seed)
-        killed = {key(row): {"fate": "killed", "tests": row["tests"]} for row in before if row["fate"] == "killed"}
+        killed = {key(row): row for row in before if row["fate"] == "killed"}
         rows = list(judge(suite, drawn, killed | listed()))
     kept.write_text(json.dumps(rows, indent=1))
     print(table(rows))

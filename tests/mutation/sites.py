@@ -50,8 +50,8 @@ class Site(NamedTuple):
     end: int
     text: str
     lines: tuple[int, int]
-    called: bool
-    """Inside of a function, and not run when the module is imported."""
+    used: tuple[int, ...] | None
+    """Of what runs when the module is imported, the lines that use it: those with its name, or of its function."""
 
 
 class Source:
@@ -63,7 +63,7 @@ class Source:
         for line in self.bytes.splitlines(keepends=True):
             self.begins.append(self.begins[-1] + len(line))
         self.sites = []
-        self._walk(ast.parse(text), called=False)
+        self._walk(ast.parse(text), used=())
 
     def mutated(self, site):
         """The whole text with a site changed; None if this is not another program."""
@@ -91,66 +91,79 @@ class Source:
         start, end = self._at(node)
         return self.bytes[start:end].decode()
 
-    def _add(self, node, text, called, at=None):
-        self.sites.append(Site(self.file, *(at or self._at(node)), text, (node.lineno, node.end_lineno), called))
+    def _add(self, node, text, at=None):
+        self.sites.append(Site(self.file, *(at or self._at(node)), text, (node.lineno, node.end_lineno), self.used))
 
-    def _operator(self, node, left, operator, right, called):
+    def _operator(self, node, left, operator, right):
         """Another operator between two operands."""
         if type(operator) not in OPERATORS:
             return
         was, now = OPERATORS[type(operator)]
         at = self._at(left)[1], self._at(right)[0]
         between = self.bytes[slice(*at)].decode()
-        self._add(node, re.sub(was, lambda _: now, between, count=1), called, at)
+        self._add(node, re.sub(was, lambda _: now, between, count=1), at=at)
 
-    def _walk(self, node, called):
+    def _walk(self, node, used):
+        """Collect the sites of a node; ``used`` is None inside of functions."""
         if isinstance(node, ast.JoinedStr | ast.Import | ast.ImportFrom) or _is_declaration(node):
             return
-        self._mutate(node, called)
-        for child in _children(node):
-            inside = isinstance(node, FUNCTIONS) and child not in ast.iter_child_nodes(node.args)
-            self._walk(child, called or inside)
+        if used is not None and isinstance(node, ast.Assign | ast.AnnAssign):
+            used = self._with_names(node.targets if isinstance(node, ast.Assign) else [node.target])
+        self.used = used
+        self._mutate(node)
+        defaults, inside = _children(node)
+        for child in defaults:
+            body = node.body if isinstance(node.body, list) else [node.body]
+            self._walk(child, used if used is None else tuple(range(body[0].lineno, body[-1].end_lineno + 1)))
+        for child in inside:
+            self._walk(child, None if isinstance(node, FUNCTIONS) else used)
 
-    def _mutate(self, node, called):
+    def _with_names(self, targets):
+        names = [re.escape(node.id) for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        word = re.compile(rf"\b({'|'.join(names)})\b")
+        lines = self.bytes.decode().split("\n") if names else []
+        return tuple(number for number, line in enumerate(lines, 1) if word.search(line))
+
+    def _mutate(self, node):
         match node:
             case ast.Compare():
                 operands = [node.left, *node.comparators]
                 for operator, (left, right) in zip(node.ops, pairwise(operands), strict=True):
-                    self._operator(node, left, operator, right, called)
+                    self._operator(node, left, operator, right)
             case ast.BinOp():
-                self._operator(node, node.left, node.op, node.right, called)
+                self._operator(node, node.left, node.op, node.right)
             case ast.BoolOp():
                 for left, right in pairwise(node.values):
-                    self._operator(node, left, node.op, right, called)
+                    self._operator(node, left, node.op, right)
             case ast.AugAssign():
-                self._operator(node, node.target, node.op, node.value, called)
-                self._add(node, "pass", called)
+                self._operator(node, node.target, node.op, node.value)
+                self._add(node, "pass")
             case ast.UnaryOp(op=ast.Not() | ast.USub()):
-                self._add(node, f"({self._text(node.operand)})", called)
+                self._add(node, f"({self._text(node.operand)})")
             case ast.Constant():
                 if (text := _other(node.value)) is not None:
-                    self._add(node, text, called)
+                    self._add(node, text)
             case ast.Call(func=ast.Name(id=name)) if name in NAMES:
-                self._add(node.func, NAMES[name], called)
+                self._add(node.func, NAMES[name])
             case ast.Return(value=ast.expr() as value) if getattr(value, "value", ...) is not None:
-                self._add(node, "return None", called)
+                self._add(node, "return None")
             case ast.Break():
-                self._add(node, "continue", called)
+                self._add(node, "continue")
             case ast.Continue():
-                self._add(node, "break", called)
+                self._add(node, "break")
             case ast.Expr(value=ast.Call() | ast.Await()) | ast.Raise() | ast.Delete() | ast.Assert():
-                self._add(node, "pass", called)
+                self._add(node, "pass")
             case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
-                self._add(node, "pass", called)
+                self._add(node, "pass")
         swappable = isinstance(node, ast.Call) and getattr(node.func, "id", "") not in NAMES
         if swappable and len(node.args) > 1 and not isinstance(node.args[1], ast.Starred):
             first, second = node.args[:2]
             at = self._at(first)[0], self._at(second)[1]
-            self._add(node, f"{self._text(second)}, {self._text(first)}", called, at)
+            self._add(node, f"{self._text(second)}, {self._text(first)}", at=at)
         tests = node.ifs if isinstance(node, ast.comprehension) else [getattr(node, "test", None)]
         for test in tests:
             if isinstance(test, ast.expr) and not isinstance(node, ast.Assert):
-                self._add(test, f"not ({self._text(test)})", called)
+                self._add(test, f"not ({self._text(test)})")
 
 
 def _other(value):
@@ -173,19 +186,19 @@ def _is_declaration(node):
 
 
 def _children(node):
-    """The parts of a node that run, here."""
+    """The parts of a node that run here: defaults of arguments, and the others."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body]
+            return [*node.args.defaults, *filter(None, node.args.kw_defaults)], node.body
         case ast.Lambda():
-            return [node.body]
+            return [*node.args.defaults, *filter(None, node.args.kw_defaults)], [node.body]
         case ast.ClassDef():
-            return [] if any("Protocol" in ast.dump(base) for base in node.bases) else node.body
+            return [], [] if any("Protocol" in ast.dump(base) for base in node.bases) else node.body
         case ast.AnnAssign():
-            return [node.value] if node.value else []
+            return [], [node.value] if node.value else []
         case ast.If() | ast.IfExp() if re.search("TYPE_CHECKING|cuda", ast.dump(node.test)):
-            return node.orelse if isinstance(node, ast.If) else [node.orelse]
-    return ast.iter_child_nodes(node)
+            return [], node.orelse if isinstance(node, ast.If) else [node.orelse]
+    return [], ast.iter_child_nodes(node)
 
 
 def draw(sources, count, seed):

@@ -27,6 +27,11 @@ def test_an_asynchronous_run_ends_when_nothing_can_arrive(name):
     assert run.world.ledger.visits == 2000
 
 
+def test_with_many_devices_each_may_try_twenty_times():
+    run = ended("fedbuff", *HALF, "clients=150", "rounds=1", "fleet.times=constant:0.5")
+    assert "the last 3,000 " in str(run.failure)
+
+
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_one_that_sends_now_and_then_goes_on(name):
     run = ended(name, *HALF, "rounds=3", "fleet.times=constant:0.3")

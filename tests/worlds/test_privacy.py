@@ -28,7 +28,7 @@ from tests.worlds.worlds import spans
 
 PRIVATE = {
     **{"fedavg": Sums(8, drawn=True), "spfl": Sums(8), "dga@extra=false": Sums(8), "ditto": Sums(8, drawn=True)},
-    **dict.fromkeys(("apfl", "mifa", "feddf", "p-fedavg", "hierfavg", "fedasync", "fedbuff"), Sums()),
+    **dict.fromkeys(("apfl", "mifa", "feddf", "p-fedavg", "hierfavg", "fedasync", "fedbuff"), Sums(1)),
 }
 REFUSED = {
     "sfl": "passes through several clients",
@@ -81,7 +81,7 @@ def test_private_runs_learn_and_say_what_they_spent(name):
 def test_weights_and_robust_means_protect_each_upload_by_itself():
     pytest.importorskip("dp_accounting")
     for words in (["fedavg.server.weights=samples"], ["fedavg.aggregation.rule=median"]):
-        assert make_settings("fedavg", [*SMALL, *words]).algorithm.sums() == Sums()
+        assert make_settings("fedavg", [*SMALL, *words]).algorithm.sums() == Sums(1)
     assert make_settings("fedavg", [*SMALL, "fedavg.sampler=weighted"]).algorithm.sums() == Sums(8)
     assert make_settings("fedavg", [*SMALL, "fedavg.server.rule=adam"]).algorithm.sums() == Sums(8, drawn=True)
     alone = made("fedavg", *DP, "fedavg.aggregation.rule=median").world.spending
