@@ -31,10 +31,15 @@ def checked(function: F) -> F:
     code = function.__code__
     names, others = code.co_varnames[: code.co_argcount], code.co_varnames[code.co_argcount :]
     more = others[code.co_kwonlyargcount] if code.co_flags & inspect.CO_VARARGS else ""
+    plain: set[tuple[type, ...]] = set()  # types that decide alone: an algorithm calls ``visit`` many thousand times
 
     @wraps(function)
     def door(*given: Any, **named: Any) -> Any:
-        _require(function, chain(zip(chain(names, repeat(more)), given, strict=False), named.items()))
+        types = tuple(map(type, given))
+        if named or types not in plain:
+            _require(function, chain(zip(chain(names, repeat(more)), given, strict=False), named.items()))
+            if not named and not any(hasattr(one, "__iter__") for one in types):
+                plain.add(types)
         return function(*given, **named)
 
     return function if hasattr(function, "__wrapped__") else cast(F, door)
