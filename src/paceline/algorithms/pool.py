@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -86,7 +88,8 @@ class RestingClients:
     """Draws clients uniformly among those that are online and not at work.
 
     By rejection, which costs the same however many clients there are, while at most half of them can be at work. In a
-    pool with more places hardly anybody would be found so: then a list of those at rest is kept to draw from.
+    pool with more places hardly anybody would be found so: then a list of those at rest is kept to draw from. In a
+    fleet too large to try everybody, where once nobody was found, those at rest are kept by when they come.
     """
 
     TRIES = 200
@@ -99,13 +102,17 @@ class RestingClients:
         self._busy: set[int] = set()
         self._idle = [*world.clients] if 2 * places > self._size else None
         """Those not at work, in any order, where they are too few to be found by rejection."""
+        self._here: list[int] = []
+        self._coming: list[tuple[float, int]] | None = None
+        """Those at rest who came and may have gone since, and a heap of the others, once they are kept so."""
         self._line = asyncio.Lock()
         self.places = places
         """How many of the pool's places are still served."""
 
     def take(self) -> int | None:
         """A client that is now at work; None if none is found in many tries."""
-        client = self._reject() if self._idle is None else self._pick(self._idle)
+        coming, idle = self._coming, self._idle
+        client = self._welcome(coming) if coming is not None else self._reject() if idle is None else self._pick(idle)
         if client is not None:
             self._busy.add(client)
         return client
@@ -141,6 +148,20 @@ class RestingClients:
                 return idle.pop()
         return None
 
+    def _welcome(self, coming: list[tuple[float, int]]) -> int | None:
+        """Any of those who are there; who has gone meanwhile is looked for when it comes again."""
+        here, now = self._here, self._world.now()
+        while coming and coming[0][0] <= now:
+            here.append(heapq.heappop(coming)[1])
+        while here:
+            place = int(self._rng.integers(len(here)))
+            here[place], here[-1] = here[-1], here[place]
+            client = here.pop()
+            if self._world.presence.online(client):
+                return client
+            heapq.heappush(coming, (self._world.presence.expected(client), client))
+        return None
+
     async def next(self) -> int | None:
         """The next client that comes and is not at work; None if none ever will, which closes this place of the pool.
 
@@ -155,8 +176,14 @@ class RestingClients:
                     return None
 
     async def _somebody_comes(self) -> bool:
+        if self._coming is not None:  # by now nobody is there
+            return bool(self._coming) and await comes(self._world, [self._coming[0][1]])
         everybody = self._world.clients if self._idle is None else self._idle
         resting = [client for client in everybody if client not in self._busy]
+        expected = self._world.presence.expected
+        if self._size > self.TRIES and resting and not math.isnan(expected(resting[0])):
+            self._coming = sorted((expected(client), client) for client in resting)
+            return True
         return await comes(self._world, resting) and bool(resting)
 
     def put_back(self, client: int, for_good: bool = False) -> None:
@@ -164,7 +191,9 @@ class RestingClients:
         if for_good:
             return
         self._busy.discard(client)
-        if self._idle is not None:
+        if self._coming is not None:
+            heapq.heappush(self._coming, (self._world.presence.expected(client), client))
+        elif self._idle is not None:
             self._idle.append(client)
 
 

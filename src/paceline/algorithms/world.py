@@ -28,6 +28,10 @@ class Presence(Protocol):
         """Whether a client can be reached now."""
         ...
 
+    def expected(self, client: int) -> float:
+        """When a client can be reached next: now, later or never (infinity); nan where nobody can know."""
+        ...
+
     async def reach(self, clients: Sequence[int]) -> None:
         """Wait until one of these can be reached; ``Dropped`` if none ever will be, as far as anybody knows.
 

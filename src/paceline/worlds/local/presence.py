@@ -56,6 +56,10 @@ class WallPresence:
         """Whether a client can be asked."""
         return client not in self._since
 
+    def expected(self, client: int) -> float:
+        """Nobody knows when a process answers again."""
+        return math.nan
+
     async def reach(self, clients: Sequence[int]) -> None:
         """Until the first of these is there; ``Dropped`` when all of them have been away for too long."""
         await self._until(clients, lambda: max(self._since[client] for client in clients) + self._grace)

@@ -38,6 +38,10 @@ class SimulatedPresence:
         """Whether a client could start now."""
         return self.steady or self.next_online(client, self._loop.now) <= self._loop.now
 
+    def expected(self, client: int) -> float:
+        """When a client could start next."""
+        return self.next_online(client, self._loop.now)
+
     async def reach(self, clients: Sequence[int]) -> None:
         """Sleep until the first of these is there."""
         if self.steady or not clients:
