@@ -4,9 +4,9 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.effort import calls
 
 from paceline.worlds.diary import Diary
+from tests.effort import calls
 
 
 class Waits:
@@ -30,7 +30,9 @@ def free(spans, begin, end):
 
 
 moments = st.integers(0, 12)
-acts = st.lists(st.tuples(st.sampled_from(["ask", "answer", "work", "open", "close", "wait", "pass"]), moments, moments))
+acts = st.lists(
+    st.tuples(st.sampled_from(["ask", "answer", "work", "open", "close", "wait", "pass"]), moments, moments)
+)
 
 
 @given(acts)

@@ -45,9 +45,8 @@ class Problem:
     public: tuple[Tensor, Tensor] | None = None
     others: tuple[Space, ...] = ()
     """Further architectures; clients have them in turn."""
-    _flops: dict[tuple[int, int, int], float] = field(default_factory=dict)
-    _same_flops: dict[int, float] = field(default_factory=dict)
-    """By recipe, where they are the same for all clients."""
+    _flops: dict[int | tuple[int, int, int], float] = field(default_factory=dict)
+    """By recipe alone where they are the same for all clients."""
     _recipes: list[LocalSGD] = field(default_factory=list)
     _initial: dict[tuple[int, int], Model] = field(default_factory=dict)
 
@@ -140,27 +139,17 @@ class Problem:
         """
         if forward is not None:
             return 3.0 * forward * recipe.samples_for(self.samples(client))
-        if self.partition is None and not self.others:  # a dry run, as a rule: all clients are the same
-            found = self._same_flops.get(id(recipe))
-            if found is None:
-                self._keep(recipe)
-                found = 3.0 * self.space.flops * recipe.samples_for(self.nominal)
-                self._same_flops[id(recipe)] = found
-            return found
-        key = (id(recipe), self.samples(client), self.kind(client))
+        alike = self.partition is None and not self.others  # a dry run, as a rule: all clients are the same
+        key = id(recipe) if alike else (id(recipe), self.samples(client), self.kind(client))
         found = self._flops.get(key)
         if found is None:
-            self._keep(recipe)
-            found = self._flops[key] = 3.0 * self.spaces[key[2]].flops * recipe.samples_for(key[1])
+            if len(self._recipes) >= MOST_KEPT:
+                self._recipes.clear()
+                self._flops.clear()
+            self._recipes.append(recipe)  # keeps the id taken
+            forward = self.spaces[self.kind(client)].flops
+            found = self._flops[key] = 3.0 * forward * recipe.samples_for(self.samples(client))
         return found
-
-    def _keep(self, recipe: LocalSGD) -> None:
-        """Keep a recipe, so that its id stays taken, as long as its FLOPs are remembered."""
-        if len(self._recipes) >= MOST_KEPT:
-            self._recipes.clear()
-            self._flops.clear()
-            self._same_flops.clear()
-        self._recipes.append(recipe)
 
     def probe_flops(self, client: int) -> float:
         """FLOPs of one full gradient."""
