@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs test test-federation test-browser test-trackers test-slow test-newest test-lowest test-data mutants check bench bench-dry bench-together bench-peers assets pictures dist lock sbom audit clean
+.PHONY: setup demo docs test test-federation test-browser test-trackers test-slow test-newest test-lowest test-data mutants check bench bench-dry bench-growth bench-together bench-peers assets pictures dist lock sbom audit clean
 
 setup: $(READY)
 
@@ -88,6 +88,10 @@ bench-together: $(READY)
 
 bench-dry: $(READY)
 	$(BIN)/python -m benchmarks.dry
+
+# What a visit costs with 32,000 devices at work and with 2,000: at most 1.5 times as much.
+bench-growth: $(READY)
+	$(BIN)/python -m benchmarks.devices
 
 # Other frameworks on the same federations; wants PACELINE_DATA with mnist.npz, and some gigabytes under build/peers.
 bench-peers: $(READY)

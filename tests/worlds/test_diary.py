@@ -4,9 +4,9 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.effort import calls
 
 from paceline.worlds.diary import Diary
+from tests.effort import calls
 
 
 class Waits:

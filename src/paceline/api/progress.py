@@ -57,8 +57,7 @@ class LiveProgress:
         self, *, quiet: bool = False, console: Console | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.console = console or Told(quiet=quiet)
-        self.runs: dict[int, Watched] = {}
-        """By the identity of the run."""
+        self.runs: dict[int, Watched] = {}  # by the identity of the run: labels may be alike
         self._clock = clock
         self._phase, self._about, self._since = "", "", clock()
         self._speed: Speed | None = None

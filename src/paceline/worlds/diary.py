@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable
 
 from paceline.ledger import Ledger
@@ -64,7 +65,7 @@ class Diary:
         self._away = away
         self._last: dict[int, Interval] = {}
         """What each site did or does last: nearly always all that anybody may ask about."""
-        self._others: dict[int, Spans] = {}
+        self._others: dict[int, Spans] = defaultdict(Spans)
         """What else of a site may still be asked about."""
         self._open: dict[int, float] = {}
         self._asked = self._oldest = 0
@@ -104,9 +105,7 @@ class Diary:
 
     def _remembered(self, site: int, now: float) -> Spans:
         """What is kept beside a site's last span, less what nobody can ask about any more."""
-        others = self._others.get(site)
-        if others is None:
-            others = self._others[site] = Spans()
+        others = self._others[site]
         others.forget(min(self._since, now))
         return others
 

@@ -152,7 +152,10 @@ class Transfers:
                 if start <= self._loop.time():
                     return start
         finally:
-            self._lines -= Counter(links)  # which forgets those that nobody waits for
+            for link in links:  # not as counters subtract: they look at all that they hold
+                self._lines[link] -= 1
+                if not self._lines[link]:
+                    del self._lines[link]
 
     # -- two kinds of transfers ---------------------------------------------------------------------------------
 
