@@ -322,6 +322,14 @@ def test_if_hardly_anyone_is_online_the_others_are_waited_for(name, clients):
     assert riders >= online
 
 
+def test_weighted_draws_do_not_depend_on_the_unit_of_time():
+    seconds, world = [1.0 + k**2 for k in range(40)], LightWorld(40)
+    first, *others = (
+        Weighted().draw(world, timed([unit * one for one in seconds]), 0, 2, 4) for unit in (1.0, 2.0**-30, 2.0**30)
+    )
+    assert others == [first, first]
+
+
 def test_weighted_with_all_clients_and_with_times_of_zero():
     times, world = timed([0.0] * 5 + [1e-12, 1.0, 1e6]), LightWorld(8)
     assert sorted(Weighted().draw(world, times, 0, 1, 8)[0]) == list(range(8))

@@ -7,16 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from paceline.errors import DataError, SettingError
+from paceline.errors import DataError, Misplaced, SettingError
 from paceline.runs.driver import drive, make_executor
 from paceline.runs.local import JOURNAL, make_local_run
+from paceline.runs.making import make_run
 from paceline.runs.problem import make_space
 from paceline.runs.replay import ALONE, replay
 from paceline.runs.settings import make_settings
 from paceline.worlds.local.arrivals import Arrivals
+from paceline.worlds.local.holdings import Holdings, Sent
 from paceline.worlds.local.journal import read_journal
 from paceline.worlds.local.scoring import Scorer
 from tests.worlds.threads import Thread
+from tests.worlds.worlds import SPACE
 
 SMALL = ["clients=5", "partition=iid", "local.steps=4"]
 RUNS = {
@@ -39,6 +42,14 @@ def recorded(name, words, directory, workers=2, **more):
     drive([run], make_executor(ALONE))
     assert run.failure is None, run.failure
     return run
+
+
+def test_what_another_device_holds_cannot_be_asked_of_one():
+    holdings = Holdings(make_run(make_settings("fedavg", SMALL), dry=True).world.learner)
+    model = holdings.held(0, SPACE, "it")
+    assert Sent(holdings, 0).add(2.0 * model) == 1
+    with pytest.raises(Misplaced, match="client 1 does not have"):
+        Sent(holdings, 1).add(2.0 * model)
 
 
 def test_what_arrived_is_read_from_its_place(tmp_path):

@@ -74,6 +74,7 @@ def test_a_clients_link_carries_one_transfer_at_a_time_and_a_servers_many():
         return world.now()
 
     assert play(world, main()) == 6.0
+    assert {lane for site, lane in spans(world, "site", "lane", kinds=["send"]) if site >= 0} == {0}
     received = spans(world, "site", "kind", "lane", "start", "end", kinds=["receive"])
     assert sorted(received) == [
         (-1, "receive", 0, 0.0, 3.0),
