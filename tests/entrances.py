@@ -8,6 +8,7 @@ import shutil
 import sys
 from itertools import count
 from pathlib import Path
+from urllib.parse import urlencode
 
 import paceline
 from paceline import FedBuff
@@ -175,7 +176,8 @@ def by_form(place, tree, trust):
         lines = "\n".join(f"{key}={toml(value)}" for key, value in tree.items())
         fields = {key: value if isinstance(value, str) else toml(value) for key, value in tree.items()}
         for form in ({"more": lines}, fields):
-            answer = client.post("/plan", data={"secret": "secret", "algorithm": "fedavg"} | form)
+            said = urlencode({"secret": "secret", "algorithm": "fedavg"} | form, errors="surrogatepass")
+            answer = client.post("/plan", content=said)
             assert answer.status_code in (200, 422)
 
 
