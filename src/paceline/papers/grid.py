@@ -104,10 +104,7 @@ def by_variant(found: Found) -> dict[str, list[Finished]]:
 
 
 def choose(request: Request, known: Mapping[str, S], default: Sequence[str] | None = None) -> list[S]:
-    """Return what belongs to the dataset that is asked for; else to the default ones, or to all.
-
-    A dataset that is not on this machine is an error: which rows a table has must not depend on it.
-    """
+    """Return what belongs to the dataset that is asked for; else to the default ones, or to all."""
     if request.data is not None and request.data not in known:
         raise SettingError(f"--data is {request.data!r}; {nearest(request.data, known)}")
     wanted = [request.data] if request.data else [*(known if default is None else default)]
