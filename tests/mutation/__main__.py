@@ -14,6 +14,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import sys
@@ -101,14 +102,24 @@ class Suite:
         surely, perhaps = (
             set().union(*(self.by_line.get((site.file, sign * line), ()) for line in span)) for sign in (1, -1)
         )
+        elsewhere = self._touching_attributes(site.name) if site.name else set()
         others = self.starting if site.used is None else self.by_file.get(site.file, self.starting)
         names, total = [], 0.0
-        for group in (surely, perhaps - surely, others - surely - perhaps):
+        for group in (surely, perhaps - surely, elsewhere - surely - perhaps, others - surely - perhaps - elsewhere):
             for name in sorted(group, key=lambda name: (name in self.starting, self.runs[name]["seconds"], name)):
                 if not names or total + self.runs[name]["seconds"] <= MOST:
                     names.append(name)
                     total += self.runs[name]["seconds"]
         return names
+
+    def _touching_attributes(self, name):
+        """Tests of lines, in any file, that use an attribute of this name."""
+        word, found = re.compile(rf"\.({name})\b"), set()
+        for file in self.by_file:
+            for number, line in enumerate((self.package / file).read_text().split("\n"), 1):
+                if word.search(line):
+                    found |= self.by_line.get((file, number), set())
+        return found
 
     def try_out(self, site, text):
         """Whether the related tests notice a changed text: killed, survived or untouched."""
