@@ -1,9 +1,10 @@
 """How many small mistakes the suite finds.
 
 ``python -m tests.mutation --seed WORD --count 100`` draws places in the packages clock, ledger, worlds, learn and
-algorithms, makes one mistake at a time in a copy of the sources, and runs the tests that touch the changed line: those of
-its room and the quickest first, up to the first that fails. A mistake is killed if a test fails or runs into its time limit.
-``equivalent.toml`` lists mistakes that change nothing observable, each with a reason; they count as neither.
+algorithms, makes one mistake at a time in a copy of the sources, and runs the tests that touch the changed line: the
+room's own and the quickest first, up to the first that fails. A mistake is killed if a test fails or runs into its
+time limit. ``equivalent.toml`` lists mistakes that change nothing observable, each with a reason; they count as
+neither.
 
 A first run measures what each test touches, which takes some three times as long as ``make test``; later ones
 measure only test files that changed, or whose sources did. What a CPU cannot run is left out (``ELSEWHERE``). The
