@@ -178,6 +178,16 @@ def test_outputs_of_every_layer_are_counted():
     assert outputs(net) == [64, 108, 108, 108, 4]
 
 
+@pytest.mark.parametrize(("dtype", "unfolds"), [(torch.float32, False), (torch.float64, True)])
+def test_windows_are_read_in_place_in_single_precision_on_a_cpu(dtype, unfolds):
+    def small():
+        return nn.Sequential(nn.Conv2d(1, 3, 3), nn.Flatten(), nn.Linear(108, 4))
+
+    space = Space("net", small, (1, 8, 8), dtype)
+    numbers = 3 * 108 + unfolds * int(space.flops / 32)
+    assert sample_bytes(space) == numbers * dtype.itemsize
+
+
 def test_a_limit_that_is_too_low_is_refused_with_what_is_needed():
     budget = Budget(500 * MIB, CPU, 2)
     big = Space("big", lambda: nn.Linear(1000, 4000), (1000,))

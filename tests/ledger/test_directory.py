@@ -86,6 +86,19 @@ def test_lines_are_on_disk_as_they_come(tmp_path):
     assert strict((tmp_path / "run" / "summary.json").read_text()) == {"rounds": 3}
 
 
+@pytest.mark.parametrize(("rounds", "seconds"), [(1, 9), (3, 2)])
+def test_sums_of_more_rounds_are_kept_when_a_run_is_cut_off_again(rounds, seconds, tmp_path):
+    directory = RunDirectory.create(tmp_path / "run", {"seed": 1})
+    for k in range(3):
+        directory.metric({"round": k})
+    directory.finish({"rounds": 3, "seconds": 9, "status": "interrupted"})
+    again = RunDirectory.reopen(tmp_path / "run", {"seed": 1})
+    again.metric({"round": 0})
+    again.finish({"rounds": rounds, "seconds": 2, "status": "failed"})
+    found = strict((tmp_path / "run" / "summary.json").read_text())
+    assert found == {"rounds": 3, "seconds": seconds, "status": "failed"}
+
+
 def test_a_run_without_rows_is_complete(tmp_path):
     directory = RunDirectory.create(tmp_path / "run", {})
     directory.finish({"best": math.nan})

@@ -2,8 +2,9 @@
 
 ``python -m tests.mutation --seed WORD --count 100`` draws places in the packages clock, ledger, worlds, learn and
 algorithms, makes one mistake at a time in a copy of the sources, and runs the tests that touch the changed line: the
-quickest first, up to the first that fails. A mistake is killed if a test fails or runs into its time limit.
-``equivalent.toml`` lists mistakes that change nothing observable, each with a reason; they count as neither.
+room's own and the quickest first, up to the first that fails. A mistake is killed if a test fails or runs into its
+time limit. ``equivalent.toml`` lists mistakes that change nothing observable, each with a reason; they count as
+neither.
 
 A first run measures what each test touches, which takes some three times as long as ``make test``; later ones
 measure only test files that changed, or whose sources did. What a CPU cannot run is left out (``ELSEWHERE``). The
@@ -14,6 +15,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import sys
@@ -92,23 +94,36 @@ class Suite:
                     self.by_line.setdefault((file, line), set()).add(name)
 
     def related(self, site):
-        """Tests that touch a line, the quickest first; then those that may, and for what runs at import, the file's.
+        """Tests that touch a line, its room's and the quickest first; then those that may; then others.
 
-        A line that runs at import is touched by tests of lines that use what it makes. Tests that start processes
-        come last: what those touch is not known.
+        A line that runs at import is touched by tests of lines that use what it makes; the others are those of its
+        file. Tests that start processes come last: what those touch is not known.
         """
         span = [*range(site.lines[0], site.lines[1] + 1), *(site.used or ())]
         surely, perhaps = (
             set().union(*(self.by_line.get((site.file, sign * line), ()) for line in span)) for sign in (1, -1)
         )
+        elsewhere = self._touching_attributes(site.name) if site.name else set()
         others = self.starting if site.used is None else self.by_file.get(site.file, self.starting)
-        names, total = [], 0.0
-        for group in (surely, perhaps - surely, others - surely - perhaps):
-            for name in sorted(group, key=lambda name: (name in self.starting, self.runs[name]["seconds"], name)):
+        names, total, room = [], 0.0, f"tests/{site.file.partition('/')[0]}/"
+        for group in (surely, perhaps - surely, elsewhere - surely - perhaps, others - surely - perhaps - elsewhere):
+            for name in sorted(group, key=lambda name: self._rank(name, room)):
                 if not names or total + self.runs[name]["seconds"] <= MOST:
                     names.append(name)
                     total += self.runs[name]["seconds"]
         return names
+
+    def _rank(self, name, room):
+        return name in self.starting, not name.startswith(room), self.runs[name]["seconds"], name
+
+    def _touching_attributes(self, name):
+        """Tests of lines, in any file, that use an attribute of this name."""
+        word, found = re.compile(rf"\.({name})\b"), set()
+        for file in self.by_file:
+            for number, line in enumerate((self.package / file).read_text().split("\n"), 1):
+                if word.search(line):
+                    found |= self.by_line.get((file, number), set())
+        return found
 
     def try_out(self, site, text):
         """Whether the related tests notice a changed text: killed, survived or untouched."""

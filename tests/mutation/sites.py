@@ -52,6 +52,8 @@ class Site(NamedTuple):
     lines: tuple[int, int]
     used: tuple[int, ...] | None
     """Of what runs when the module is imported, the lines that use it: those with its name, or of its function."""
+    name: str = ""
+    """What it is the value of, at the top of a module or a class."""
 
 
 class Source:
@@ -92,7 +94,7 @@ class Source:
         return self.bytes[start:end].decode()
 
     def _add(self, node, text, at=None):
-        self.sites.append(Site(self.file, *(at or self._at(node)), text, (node.lineno, node.end_lineno), self.used))
+        self.sites.append(Site(self.file, *(at or self._at(node)), text, (node.lineno, node.end_lineno), *self.now))
 
     def _operator(self, node, left, operator, right):
         """Another operator between two operands."""
@@ -103,26 +105,26 @@ class Source:
         between = self.bytes[slice(*at)].decode()
         self._add(node, re.sub(was, lambda _: now, between, count=1), at=at)
 
-    def _walk(self, node, used):
+    def _walk(self, node, used, name=""):
         """Collect the sites of a node; ``used`` is None inside of functions."""
         if isinstance(node, ast.JoinedStr | ast.Import | ast.ImportFrom) or _is_declaration(node):
             return
         if used is not None and isinstance(node, ast.Assign | ast.AnnAssign):
-            used = self._with_names(node.targets if isinstance(node, ast.Assign) else [node.target])
-        self.used = used
+            used, name = self._with_names(node.targets if isinstance(node, ast.Assign) else [node.target])
+        self.now = used, name
         self._mutate(node)
         defaults, inside = _children(node)
         for child in defaults:
             body = node.body if isinstance(node.body, list) else [node.body]
             self._walk(child, used if used is None else tuple(range(body[0].lineno, body[-1].end_lineno + 1)))
         for child in inside:
-            self._walk(child, None if isinstance(node, FUNCTIONS) else used)
+            self._walk(child, None if isinstance(node, FUNCTIONS) else used, name)
 
     def _with_names(self, targets):
-        names = [re.escape(node.id) for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        names = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
         word = re.compile(rf"\b({'|'.join(names)})\b")
         lines = self.bytes.decode().split("\n") if names else []
-        return tuple(number for number, line in enumerate(lines, 1) if word.search(line))
+        return tuple(number for number, line in enumerate(lines, 1) if word.search(line)), "|".join(names)
 
     def _mutate(self, node):
         match node:
