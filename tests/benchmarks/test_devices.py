@@ -20,7 +20,17 @@ def steps(name, fleet, devices, visits):
     return taken, run.world.ledger.visits + devices * CASES[name].goes_on
 
 
-CELLS = [(name, fleet) for name in CASES for fleet in FLEETS if (name, fleet) not in LEFT_OUT]
+QUICK = {(name, [*FLEETS][k % len(FLEETS)]) for k, name in enumerate(CASES)} | {
+    ("fedbuff", "duty"),
+    ("fedasync", "duty"),
+}
+"""One fleet for each algorithm, and cells in which faults were found; all others are slow."""
+CELLS = [
+    pytest.param(name, fleet, marks=() if (name, fleet) in QUICK else pytest.mark.slow)
+    for name in CASES
+    for fleet in FLEETS
+    if (name, fleet) not in LEFT_OUT
+]
 
 
 @pytest.mark.parametrize(("name", "fleet"), CELLS)
