@@ -14,10 +14,10 @@ import paceline
 from paceline import FedBuff
 from paceline.cli.main import main
 from paceline.federation.config import NodeConfig
-from paceline.federation.resident import FORMAT, Resident
+from paceline.federation.resident import Resident
+from paceline.federation.terms import FORMAT, problem_of, terms_of
 from paceline.plans.fleet_check import simulated_rounds
 from paceline.runs.replay import replay
-from paceline.runs.worker import prepare
 from paceline.ui.guarding import Gate
 from paceline.ui.planning import Planner
 from paceline.worlds.local.frames import Frame
@@ -189,10 +189,10 @@ def by_fleet_file(place, tree, trust):
 
 
 def by_task(place, tree, trust):
-    kept = json.loads((place.kept / "settings.json").read_text()) | tree
+    terms = terms_of(json.loads((place.kept / "settings.json").read_text())) | tree
     config = NodeConfig(state=str(place.fresh()), insecure=True, trust=trust)
-    frame = Frame({"format": FORMAT, "do": "hello", "run": "a", "settings": kept})
-    return str(Resident(config, prepare).answer(frame).words.get("error", ""))
+    frame = Frame({"format": FORMAT, "do": "hello", "run": "a", "terms": terms})
+    return str(Resident(config, problem_of).answer(frame).words.get("error", ""))
 
 
 ENTRANCES = {

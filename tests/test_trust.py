@@ -17,6 +17,8 @@ TABLE = table()
 NAMED_BY_USER = ("words of a command", "arguments in Python")
 TYPED = ("`--config` with a settings file", "`--config` with a run's directory", "`settings --config`")
 """Where the algorithm is a word of the command, whatever the settings say."""
+NO_ALGORITHM = ("`load(…).model(…)`", "a federation's task, at a node")
+"""Entrances that need no algorithm."""
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def test_code_is_imported_as_the_table_says(place, entrance, setting):
     tree = {setting: f"{place.name}:{made}"}
     said = drive(place, entrance, tree, trust=False)
     assert place.marker.exists() == (code == "imported"), said
-    if code.startswith("with") and not (setting == "algorithm" and entrance in (*TYPED, "`load(…).model(…)`")):
+    if code.startswith("with") and not (setting == "algorithm" and entrance in (*TYPED, *NO_ALGORITHM)):
         assert f"{place.name}:{made}" in said and "--trust" in said
         said = drive(place, entrance, tree, trust=True)
         assert place.marker.exists(), said

@@ -1,5 +1,7 @@
 """A visit takes as many steps however many devices are at work: `make bench-growth` in small, and by calls."""
 
+import sys
+
 import pytest
 from benchmarks.devices import CASES, FLEETS, LEFT_OUT, MOST, perform, words_of
 
@@ -44,6 +46,7 @@ def test_a_visit_takes_no_more_calls_with_more_devices_at_work(name, fleet):
 @pytest.mark.parametrize("through", ["cli", "python"])
 def test_nor_does_what_is_shown_of_it(through, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", sys.argv)
     taken = []
     for k, devices in enumerate((40, 40, 500, 2_000)):
         folder = tmp_path / str(k)

@@ -8,11 +8,13 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from flwr.proto.node_pb2 import NodeInfo
 
 from paceline.clock import WallClock
 from paceline.errors import SiteError
 from paceline.federation.config import Limits
 from paceline.federation.courier import LATE, Courier, Letter
+from paceline.federation.members import Members
 from paceline.federation.nodes import Nodes
 from paceline.worlds.local.hosts import Scene
 from tests.federation.memory import MemoryGrid, until
@@ -28,8 +30,8 @@ class Silent:
     def __init__(self, pull=lambda: []):
         self.pull, self.left = pull, 0
 
-    def get_node_ids(self):
-        return [100]
+    def get_nodes(self):
+        return [NodeInfo(node_id=100, public_key=b"")]
 
     def push_messages(self, messages):
         return ["m" for _ in messages]
@@ -41,7 +43,8 @@ class Silent:
 def nodes_of(grid, tmp_path, seconds, **more):
     """Nodes of which client 0 is there."""
     clock = WallClock()
-    nodes = Nodes(grid, "run", Limits(seconds=seconds), Scene(clock, {}, 1, tmp_path, print), **more)
+    scene, members = Scene(clock, {}, 1, tmp_path, print), Members(tmp_path / "clients.json")
+    nodes = Nodes(grid, "run", Limits(seconds=seconds), scene, members, **more)
     nodes._node[0] = 100
     nodes._courier.start()
     return nodes, clock

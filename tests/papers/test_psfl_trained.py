@@ -177,6 +177,7 @@ def test_every_trial_of_the_papers_scale_has_settings_that_are_possible(data, mo
             asked.extend(trials)
             return [risen(trial.method, trial.seed, 1.0) for trial in trials]
 
+    monkeypatch.setattr("paceline.papers.grid.is_here", lambda name: True)
     here = psfl_scenes.scenes(Request(scale="paper", data=data))
     assert [scene.name for scene in here] == [f"{data}-5-steps", f"{data}-20-steps"]
     race(Noted(), here, 1, small=False)
@@ -198,6 +199,7 @@ def test_figures_8_and_9_look_for_rates_beyond_the_end_that_is_best(figure, monk
         return [risen(one.method, one.seed, 1 - abs(np.log10(one.rate) + 2) / 5, 8000.0) for one in trials]
 
     monkeypatch.setattr(Laboratory, "carry_out", carry_out)
+    monkeypatch.setattr("paceline.papers.grid.is_here", lambda name: True)
     found = figure(Request(scale="paper", seeds=2, data="cifar10", quiet=True))
     assert not any("end of the grid" in row.note for row in found.rows)
     reported = {(one.case, one.method, one.rate) for one in asked if one.seed < 100}

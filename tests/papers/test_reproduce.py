@@ -16,7 +16,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # typer's own; a user never sees them
     from paceline.cli.main import main
 
-ROW = ["name", "paper", "ours", "unit", "ok", "note", "reference"]
+ROW = ["name", "paper", "ours", "unit", "ok", "note", "reference", "slip"]
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ def test_the_seed_says_who_is_hostile_and_the_attack_does_not():
         ("sign-flip:0.2,3,4", "wanted sign-flip:SHARE"),
         ("scaled:0.2", "wanted scaled:SHARE,FACTOR"),
         ("scaled:0.2,nan", "wanted scaled:SHARE,FACTOR"),
-        ("scaled:0.3,1e39", "FACTOR is '1e39', which is not a number of at most 1e30 in size"),
+        ("scaled:0.3,1e39", "FACTOR is '1e39', which is not a number of at most 3e38 in size"),
         ("random:many", "wanted random:SHARE"),
         ("label-flip:1.5", "from 0 to 1"),
         ("label-flip:-0.1", "from 0 to 1"),

@@ -34,8 +34,9 @@ class PoolServer:
     places: int
     """Clients that can be at work at any time."""
     version: int = 0
-    _ready: asyncio.Event | None = None
-    """Set when the aggregation under way is done."""
+    _working: bool = False
+    _line: asyncio.Event | None = None
+    """Set when clients that wait for the server may go on."""
 
     def replace(self, model: Model) -> None:
         """Take this model as the server's next version."""
@@ -44,16 +45,28 @@ class PoolServer:
 
     async def aggregate(self, world: World, model: Model, count: int) -> None:
         """Make the next version out of so many updates, which takes the server's time; clients go on meanwhile."""
-        self._ready = ready = asyncio.Event()
+        self._working = True
         self.replace(await aggregated(world, model, count))
-        self._ready = None
-        ready.set()
+        self._working = False
+        if self._line is not None:
+            world.spawn(self._let_go(world))
 
-    async def keeps_up(self, world: World) -> None:
+    async def keeps_up(self) -> None:
         """Wait while as many updates stand in line at a server at work as clients can be at work."""
-        while self._ready is not None and len(self.inbox) >= self.places:
-            await self._ready.wait()
-            await world.settled()  # until it has taken what it works on next
+        if self._full:
+            self._line = self._line or asyncio.Event()
+            await self._line.wait()
+
+    async def _let_go(self, world: World) -> None:
+        """Wake all who wait, if there is room; each of them looking for itself would cost as much as there are."""
+        await world.settled()  # until the server has taken what it works on next
+        if self._line is not None and not self._full:
+            self._line.set()
+            self._line = None
+
+    @property
+    def _full(self) -> bool:
+        return self._working and len(self.inbox) >= self.places
 
 
 def start_pool(world: World, concurrency: int, local: LocalSGD, rounds: int) -> PoolServer:
@@ -100,7 +113,7 @@ async def _keep_working(
         server.inbox.put(Update(trained, start, version))
         del trained  # the server has it, and nobody else holds it while the next client is at work
         await world.settled()  # the next client starts from what the server makes of this
-        await server.keeps_up(world)
+        await server.keeps_up()
 
 
 class RestingClients:

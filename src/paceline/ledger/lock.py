@@ -87,6 +87,8 @@ os.register_at_fork(after_in_child=_forget)
 
 def _taken(path: Path) -> int | None:
     """The open file, if it is free and still the one that all others find."""
+    if path.exists() and not path.is_file():
+        raise SettingError(f"{path} cannot be written: it is no regular file; remove it")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     try:
         if not (free := _locked(handle, fcntl.LOCK_EX)):
@@ -114,6 +116,8 @@ def _locked(handle: int, kind: int) -> bool | None:
 
 def is_held(directory: Path) -> bool:
     """Whether somebody writes into a directory now."""
+    if not (directory / FILE).is_file():
+        return False
     try:
         handle = os.open(directory / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

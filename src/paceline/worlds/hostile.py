@@ -83,7 +83,7 @@ def _attack(attack: Attack, sign: float = 1.0) -> Callable[..., Hostile]:
     return make
 
 
-_FACTOR = bounded(NUMBER, "a number of at most 1e30 in size", Bounds(least=-1e30, most=1e30).hold)
+_FACTOR = bounded(NUMBER, "a number of at most 3e38 in size", Bounds(least=-3e38, most=3e38).hold)
 _KINDS, _KNOWN = {"SHARE": SHARE, "FACTOR": _FACTOR}, ("clients", "seed")
 ATTACKS: Forms[Hostile] = Forms(
     "hostile",
