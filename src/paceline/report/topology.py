@@ -22,6 +22,7 @@ MOST_LINKS = 2000
 PALE = 150
 """More links than these are drawn paler."""
 Links = dict[tuple[int, int], float]
+_LINKS = pa.schema({"low": pa.int64(), "high": pa.int64(), "bytes": pa.float64()})
 Point = tuple[float, float]
 
 
@@ -37,13 +38,18 @@ class Picture:
 
 def read_links(path: Path) -> Links:
     """Bytes between each two sites, in both directions together; the lower number comes first."""
-    found: Links = {}
+    parts = [_LINKS.empty_table()]
     for batch in scan(path, ["site", "kind", "bytes", "peer"]):
         sent = pa.table(batch).filter(pc.equal(batch["kind"].cast(pa.string()), "send"))
-        for row in sent.group_by(["site", "peer"]).aggregate([("bytes", "sum")]).to_pylist():
-            pair = (min(row["site"], row["peer"]), max(row["site"], row["peer"]))
-            found[pair] = found.get(pair, 0.0) + row["bytes_sum"]
-    return found
+        low, high = (pick(sent["site"], sent["peer"]) for pick in (pc.min_element_wise, pc.max_element_wise))
+        parts.append(_summed(pa.table({"low": low, "high": high, "bytes": sent["bytes"]}).cast(_LINKS)))
+    low, high, moved = (column.to_pylist() for column in _summed(pa.concat_tables(parts)).columns)
+    return dict(zip(zip(low, high, strict=True), moved, strict=True))
+
+
+def _summed(links: pa.Table) -> pa.Table:
+    found = links.group_by(["low", "high"], use_threads=False).aggregate([("bytes", "sum")])
+    return found.select(["low", "high", "bytes_sum"]).rename_columns(_LINKS.names)
 
 
 def section(runs: Sequence[tuple[str, Run]]) -> str:
