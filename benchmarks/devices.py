@@ -25,6 +25,8 @@ from pathlib import Path
 MOST = 1.5
 SERVERS = 16
 """Of P-FedAvg and HierFAVG at every size: what grows are their devices."""
+GRAPH = 4_000
+"""Devices that are nodes of one graph, at most: graphs have up to 5,000."""
 FEW = 40
 """Devices of the run whose time is taken off."""
 Words = list[str]
@@ -37,6 +39,8 @@ class Case:
     words: Callable[[int, int], Words]
     """For so many devices and about so many visits."""
     about: str = "all at work in every round"
+    on_graph: bool = False
+    """Whether devices are nodes of a graph, of which there may be GRAPH at most: its cells are smaller."""
     goes_on: bool = False
     """Whether all devices are in mid-visit when a run ends: visits are counted as they begin."""
 
@@ -83,7 +87,10 @@ def pool(name: str, buffer: int) -> Callable[[int, int], Words]:
     return words
 
 
-TEN = "all at work, each with ten neighbours (a complete graph would be the square of them); on fair links fixed ones"
+TEN = (
+    "all at work, each with ten neighbours (a complete graph would be the square of them);"
+    f" on fair links up to {GRAPH}, with fixed ones"
+)
 CASES = {
     "fedavg": Case(plain("fedavg.participants={n}")),
     "sfl": Case(
@@ -104,7 +111,7 @@ CASES = {
         lambda n, visits: tree(n, visits, "hierfavg", f"hierfavg.servers={SERVERS}", 2),
         f"all at work, at {SERVERS} edge servers",
     ),
-    "dpsgd": Case(plain(), "all at work, each with two neighbours on a ring"),
+    "dpsgd": Case(plain(), f"all at work, each with two neighbours on a ring of up to {GRAPH}", on_graph=True),
     "da-dpfl": Case(plain(), TEN),
     "dispfl": Case(plain(), TEN),
     "ditto": Case(plain("ditto.participants={n}", a_round=2), "all at work, each with two trainings a round"),
@@ -112,7 +119,7 @@ CASES = {
     "gossipfl": Case(plain(), "all at work, in pairs"),
     "dfedavgm": Case(plain(), TEN),
     "dfedsam": Case(plain(), TEN),
-    "beer": Case(plain(), "all at work, each with ten neighbours on a circle"),
+    "beer": Case(plain(), f"all at work, each with ten neighbours on a circle of up to {GRAPH}", on_graph=True),
     "fedasync": Case(pool("fedasync", 1), "all at work, nobody waits", goes_on=True),
     "fedbuff": Case(pool("fedbuff", 100), "all at work, with a buffer of 100", goes_on=True),
 }
@@ -214,6 +221,8 @@ def _work(name: str, words: Words, through: str, pipe: int) -> None:
 
 def cell(name: str, fleet: str, through: str, sizes: tuple[int, int], visits: int) -> dict[str, float]:
     """Microseconds a visit with few and with many devices at work, and their ratio."""
+    if CASES[name].on_graph or (CASES[name].about == TEN and fleet == "fair"):
+        sizes = (sizes[0] * min(GRAPH, sizes[1]) // sizes[1], min(GRAPH, sizes[1]))
     base = measure(name, fleet, through, FEW, FEW)
     found = {}
     for word, devices in zip(("few", "many"), sizes, strict=True):

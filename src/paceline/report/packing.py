@@ -142,7 +142,7 @@ def _text(columns: dict[str, NDArray[Any]]) -> dict[str, str]:
 
 def _deflated(column: NDArray[Any]) -> str:
     planes = column.view(np.uint8).reshape(len(column), -1).T
-    return base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes())).decode("ascii")
 
 
 def finite(value: float | None) -> float | None:
