@@ -175,3 +175,10 @@ def test_a_dry_run_takes_the_settings_of_a_run():
         paceline.dry("fedavg", partitio="iid")
     with pytest.raises(SettingError, match="a fleet that was built"):
         paceline.dry("fedavg", build_fleet(paceline.FleetSettings(), 5, 0), partition="iid")
+
+
+@pytest.mark.parametrize("wrong", [int, dict, object])
+@pytest.mark.parametrize("rounds", [{}, {"rounds": 2}])
+def test_a_dry_run_of_what_is_no_algorithm_is_refused(wrong, rounds):
+    with pytest.raises(SettingError, match="is not an algorithm"):
+        paceline.dry(wrong, clients=5, **rounds)
