@@ -55,6 +55,14 @@ def test_code_is_imported_as_the_table_says(place, entrance, setting):
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize("entrance", [*TYPED[:2], "`resume`", "`replay`", "`load(…).model(…)`"])
+def test_a_cluster_that_others_name_is_joined_with_trust_alone(place, entrance):
+    tree = {"executor": {"name": "ray", "cluster": "127.0.0.1:1"}}
+    joins = entrance not in ("`replay`", "`load(…).model(…)`")
+    assert ("'127.0.0.1:1'" in (said := drive(place, entrance, tree, trust=False)) and "--trust" in said) == joins
+    assert "--trust" not in drive(place, entrance, tree, trust=True)
+
+
 @pytest.mark.parametrize("entrance", [name for name, (_, files) in TABLE.items() if files == "never"])
 def test_no_file_is_read_where_the_table_says_never(place, entrance):
     if entrance == "a federation's task, at a node":

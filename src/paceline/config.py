@@ -86,7 +86,7 @@ def _word(value: Any) -> str:
     if value is None:
         return "none"
     plain = isinstance(value, str) and _value(value.strip(), shown(value)) == value
-    return str(value) if plain else json.dumps(value, ensure_ascii=False)
+    return str(value) if plain else json.dumps(value, ensure_ascii=False, default=repr)  # which is refused by name
 
 
 def parse_toml(text: str, where: str, error: type[PacelineError] = SettingError) -> Tree:

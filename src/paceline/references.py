@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from paceline.errors import PacelineError, SettingError, nearest
+from paceline.reading import shown
 
 LENT: dict[str, dict[str, Any]] = {"algorithm": {}, "dataset": {}, "model": {}}
 """Every setting that can name code, and under which names a program handed over things for it as objects."""
@@ -67,6 +68,9 @@ def load_announced(entry: EntryPoint, error: type[PacelineError] = SettingError)
 def refuse_untrusted(words: Mapping[str, Any], where: str) -> None:
     """Refuse parsed settings from elsewhere that would have code imported; what is trusted when, SECURITY.md says."""
     code = [name for setting in LENT for name in code_named(setting, words.get(setting)) if name not in LENT[setting]]
+    executor = words.get("executor")
+    if isinstance(executor, Mapping) and executor.get("cluster", "auto") not in (None, "auto"):
+        code.append(f"that of the Ray cluster {shown(executor['cluster'])}, which answers with objects of its own")
     if code:
         raise SettingError(
             f"the settings in {where} name code that would be imported and run: {', '.join(code)}; if you trust it,"

@@ -162,6 +162,11 @@ def test_a_failed_comparison_is_an_error_only_if_all_failed():
         paceline.run("fedavg", settings={"fleet.availability": "dropout:1,forever"}, **SMALL)
 
 
+def test_a_sweep_takes_an_array_of_values():
+    rates = paceline.sweep("fedavg", {"local.lr": np.array([0.01, 0.1])}, **SMALL, dry=True)
+    assert rates.labels == ["fedavg (local.lr=0.01)", "fedavg (local.lr=0.1)"]
+
+
 @pytest.mark.parametrize(
     "over",
     [{}, [], None, {"local.lr": "0.1"}, {"local.lr": []}, {"local.lr": 0.1}, {"local.lr": (x for x in (0.1, 0.2))}],

@@ -175,3 +175,19 @@ def test_a_dry_run_takes_the_settings_of_a_run():
         paceline.dry("fedavg", partitio="iid")
     with pytest.raises(SettingError, match="a fleet that was built"):
         paceline.dry("fedavg", build_fleet(paceline.FleetSettings(), 5, 0), partition="iid")
+
+
+@pytest.mark.parametrize("wrong", [int, dict, object])
+@pytest.mark.parametrize("rounds", [{}, {"rounds": 2}])
+def test_a_dry_run_of_what_is_no_algorithm_is_refused(wrong, rounds):
+    with pytest.raises(SettingError, match="is not an algorithm"):
+        paceline.dry(wrong, clients=5, **rounds)
+
+
+@pytest.mark.parametrize(
+    "value", [np.int64(2), object(), b"x", {1}, [object()]], ids=["number", "object", "bytes", "set", "list"]
+)
+def test_a_setting_of_a_plan_that_no_word_can_say_is_named(value, tmp_path):
+    (tmp_path / "fleet.csv").write_text("device,seconds\na,1\nb,2\nc,3\n")
+    with pytest.raises(SettingError, match=r"local\.epochs is "):
+        paceline.plan_fleet(tmp_path / "fleet.csv", settings={"local.epochs": value})

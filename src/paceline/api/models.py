@@ -20,7 +20,7 @@ def state_dict(directory: Path, client: int | None, *, trust: bool) -> dict[str,
     kept = read_json(directory / "settings.json")
     words: Tree = {name: kept[name] for name in ("dataset", "model", "executor") if name in kept}
     if not trust:
-        refuse_untrusted(words, str(directory))
+        refuse_untrusted({**words, "executor": None}, str(directory))  # of which none is joined
     said = apply(Settings(), words, f"{directory}: ")
     weights = read_weights(directory)
     name = "model" if client is None else f"client {client}"

@@ -16,7 +16,7 @@ def variants(algorithm: str, over: Mapping[str, Sequence[Any]]) -> list[str]:
     >>> variants("fedbuff", {"buffer": [5, 20]})
     ['fedbuff@buffer=5', 'fedbuff@buffer=20']
     """
-    if not over or not all(over.values()):
+    if not over or not all(map(len, over.values())):
         raise SettingError(
             f"a sweep wants values for every setting, as in {{'local.lr': [0.01, 0.1]}}; got {shown(over)}"
         )

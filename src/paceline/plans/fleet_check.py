@@ -49,7 +49,7 @@ def simulated_rounds(directory: Path, fleet: Path, rounds: int, *, trust: bool =
     path = directory / "settings.json"
     kept = parse_object(read_text(path), str(path))
     if not trust:
-        refuse_untrusted(kept, str(directory))
+        refuse_untrusted({**kept, "executor": None}, str(directory))  # of which none is joined
     settings = replace(settings_from(kept), fleet=FleetSettings(file=str(fleet)))
     run = make_run(settings, dry=True)
     ends = follow(run.world, run.settings.algorithm, lambda: run.world.progress >= rounds)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from paceline.algorithms.base import Algorithm
-from paceline.algorithms.named import rounds_of
+from paceline.algorithms.named import own_algorithm, rounds_of
 from paceline.config import apply
 from paceline.errors import Dropped, SiteError
 from paceline.ledger import Ledger, Totals
@@ -121,6 +121,8 @@ def _chosen(algorithm: Algorithm | Callable[[], Algorithm] | str, clients: int, 
         made = make_settings(algorithm, [f"clients={clients}"]).algorithm
     elif isinstance(algorithm, type) or not hasattr(algorithm, "run"):
         made = made()
+    if rounds is not None or not hasattr(made, "run"):  # which only an algorithm with settings can be told
+        made = own_algorithm(made, type(made).__name__).make()
     return cast(Algorithm, made) if rounds is None else apply(made, {"rounds": rounds})
 
 

@@ -49,7 +49,7 @@ def replay(directory: Path, *, trust: bool = False) -> Replayed:
     """Run again what was recorded in a directory, and compare; code that its settings name needs ``trust``."""
     kept, summary = (_kept(directory, name) for name in ("settings.json", "summary.json"))
     if not trust:
-        refuse_untrusted(kept, str(directory))
+        refuse_untrusted({**kept, "executor": None}, str(directory))  # of which none is joined
     settings = replace(settings_from(kept), executor=ALONE)
     if summary.get("status") in ("running", "interrupted"):
         raise DataError(f"{directory} holds no finished run; go on with it first: paceline resume, or paceline serve")
