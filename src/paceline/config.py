@@ -25,7 +25,7 @@ from paceline.references import refuse_untrusted
 D = TypeVar("D")
 Tree = dict[str, Any]
 _BETWEEN = re.compile(r",(?=[A-Za-z_][\w.]*=)")
-"""Between two words of a variant: a comma before the next name, for values may have commas of their own."""
+"""Separator of two settings of a variant: a comma before a name, because values may contain commas."""
 _TWICE = re.compile(r"(=[^,/@]*)@(?=[A-Za-z_][\w.]*=)")
 
 

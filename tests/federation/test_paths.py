@@ -104,7 +104,7 @@ def test_a_nodes_data_file_is_checked_before_anything_starts(tmp_path):
     with pytest.raises(SettingError, match=r"mine.csv, which cannot be read as a file"):
         join(file, print)
     file.write_text('[node]\ninsecure = true\ndata = "mine.txt"\n')
-    with pytest.raises(SettingError, match=r"data is '.*; wanted .npz or .csv"):
+    with pytest.raises(SettingError, match=r"data is '.*, but must end in .npz or .csv"):
         read_node(file)
 
 

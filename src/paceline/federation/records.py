@@ -15,7 +15,7 @@ from paceline.worlds.local.frames import Frame
 
 WORDS, BLOBS = "words", "blobs"
 MOST_WORDS = 16 * MIB
-"""Letters of a message's words, of which most have some thousands."""
+"""Most characters of a message's words; most messages have some thousands."""
 
 
 def to_records(words: dict[str, Any], blobs: Sequence[bytes] = ()) -> RecordDict:

@@ -40,7 +40,7 @@ TORUS = ("p-fedavg.topology=torus:3x3",)
 
 
 def _methods(request: Request, laboratory: Laboratory) -> tuple[list[Scene], list[Row], dict[str, Found]]:
-    """All methods at one rate for each dataset, judged by what clients have: none of them has DPSGD's average."""
+    """Compare all methods at one rate per dataset, judged by the clients' own models: none has DPSGD's average."""
     chosen, rows = tuned(laboratory, scenes(request, ("cifar10", "femnist", "mnist")))
     variants = [Variant("methods", case="own", words=(*TORUS, "personal=true"))]
     grid = Grid(scenes=chosen, methods=METHODS, variants=variants, seeds=request.seeds)
