@@ -105,7 +105,7 @@ def parse_toml(text: str, where: str, error: type[PacelineError] = SettingError)
 
 def read_settings(path: Path, names: Sequence[str], *, trust: bool = False) -> Tree:
     """A TOML file of settings; or what a run of one of these algorithms was made of, from its directory or the
-    settings.json in it. Code that either names is only taken over with ``trust``."""
+    settings.json in it. Code that either names is accepted only with ``trust``."""
     path = path / "settings.json" if path.is_dir() else path
     try:
         text = read_text(path, SettingError)

@@ -121,7 +121,7 @@ class RestingClients:
 
     By rejection, which costs the same however many clients there are, while at most half of them can be at work. In a
     pool with more places hardly anybody would be found so: then a list of those at rest is kept to draw from. In a
-    fleet too large to try everybody, where once nobody was found, those at rest are kept by when they come.
+    fleet too large to try all clients, those at rest are kept by arrival once no online client was found.
     """
 
     TRIES = 200

@@ -1,8 +1,8 @@
 """Letters sent through Flower's grid. One thread sends them, one polls for replies, and one enforces deadlines.
 
-Replies are pulled one by one: one that is half uploaded would delay the others. Whatever goes wrong on the way is
-told as ``Lost``, with Flower's code; who sent the letter decides whether to send it again. A deadline holds where the
-SuperLink neither answers nor hangs up. Whatever else ends one of the threads ends all of them, and is told.
+Replies are pulled one by one: one that is half uploaded would delay the others. A failed letter is
+reported as ``Lost``, with Flower's code, and its sender decides whether to send it again. Deadlines hold even if the
+SuperLink neither answers nor hangs up. Any other failure of a thread ends all threads and is reported.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ METHODS_NOTE = (
     "All have 36 clients a round, but DPSGD all clients; HierFAVG has two edge aggregations of 10 steps (PF-E8). "
 )
 OWN_NOTE = (
-    "Accuracies are means over clients (personal=true): each scores what it has on test samples in its own"
+    "Accuracies are means over clients (personal=true): each scores a model on test samples in its own"
     " proportions of labels: its own model with DPSGD, its server's with P-FedAvg (torus), the global one otherwise. "
 )
 AVERAGE_NOTE = (
