@@ -256,6 +256,7 @@ def test_a_command_that_cannot_be_read_keeps_nobody_from_going_on(paceline, tmp_
 
     with monkeypatch.context() as patched:
         patched.setattr(Keeper, "stopped", stop)
+        patched.setattr("paceline.runs.performing.PATIENCE", 600.0)  # also on a busy machine
         done = paceline("run", "fedavg", *COMMON, "--out", "out", "--quiet", "--json")
     assert done.status == 130
     (summary,) = json.loads(done.out)["runs"]  # who is interrupted says how far it has come
