@@ -75,7 +75,7 @@ ANY = Bounds()
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether something that came from elsewhere is a number that can be computed with."""
+    """Return whether a foreign value is a number that can be computed with."""
     return isinstance(value, int | float) and not isinstance(value, bool) and ANY.hold(value)
 
 

@@ -25,7 +25,7 @@ from paceline.references import refuse_untrusted
 D = TypeVar("D")
 Tree = dict[str, Any]
 _BETWEEN = re.compile(r",(?=[A-Za-z_][\w.]*=)")
-"""Between two words of a variant: a comma before the next name, for values may have commas of their own."""
+"""Separator of two settings of a variant: a comma before a name, because values may contain commas."""
 _TWICE = re.compile(r"(=[^,/@]*)@(?=[A-Za-z_][\w.]*=)")
 
 
@@ -105,7 +105,7 @@ def parse_toml(text: str, where: str, error: type[PacelineError] = SettingError)
 
 def read_settings(path: Path, names: Sequence[str], *, trust: bool = False) -> Tree:
     """A TOML file of settings; or what a run of one of these algorithms was made of, from its directory or the
-    settings.json in it. Code that either names is only taken over with ``trust``."""
+    settings.json in it. Code that either names is accepted only with ``trust``."""
     path = path / "settings.json" if path.is_dir() else path
     try:
         text = read_text(path, SettingError)

@@ -179,7 +179,7 @@ class Forms(Generic[T]):
 
 
 def joined(text: str) -> list[str]:
-    """Return the words of a text that joins several by ``+``; a number such as 1e+3 keeps its own."""
+    """Split a text at ``+`` into its words, but not within a number such as 1e+3."""
     return re.split(r"\+(?=[a-z])", text)
 
 

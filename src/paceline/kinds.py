@@ -1,4 +1,4 @@
-"""Kinds of arguments: a public function refuses what its annotations do not allow, before any work starts."""
+"""Kinds of arguments: public functions check their arguments against their annotations before any work starts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _WORDS = {"int": "a whole number", "float": "a number", "bool": "True or False",
 _WORDS |= {"Callable": "a function", "type": "a class", "PathLike": "a path"}
 _NUMBERS = {int: "__index__", float: "__float__"}
 _WHOLE = (str, bytes, Mapping)
-"""Kinds that can be gone through, and are no lists."""
+"""Iterable kinds that are not accepted as lists."""
 _MET: set[tuple[type, Any]] = set()
-"""Types that were found to have all that a protocol asks for."""
+"""Pairs of a type and a protocol that it was found to satisfy."""
 _LISTS = {Sequence: ("__len__", "__iter__", "__getitem__"), Iterable: ("__iter__",)}
 
 
 def checked(function: F) -> F:
-    """Return the function with its arguments checked against its annotations; its signature and text stay."""
+    """Return the function with arguments checked against its annotations, with the same signature and docstring."""
     code = function.__code__
     names, others = code.co_varnames[: code.co_argcount], code.co_varnames[code.co_argcount :]
     more = others[code.co_kwonlyargcount] if code.co_flags & inspect.CO_VARARGS else ""
@@ -46,7 +46,7 @@ def checked(function: F) -> F:
 
 
 def made(kind: type[T], words: Mapping[str, Any]) -> T:
-    """Return a dataclass of these words; unknown names and values of a wrong kind are refused."""
+    """Return an instance of a dataclass. Unknown names and values of a wrong kind are refused."""
     fields = [each.name for each in dataclasses.fields(kind)]  # type: ignore[arg-type]
     if unknown := [name for name in words if name not in fields]:
         raise SettingError(f"unknown argument {shown(unknown[0])}; {nearest(unknown[0], fields)}")
@@ -64,7 +64,7 @@ def _require(called: Callable[..., Any], given: Iterable[tuple[str, Any]]) -> No
 
 @cache
 def _kind(called: Callable[..., Any], name: str) -> Any:
-    """What the annotation of an argument says; anything where it has none, or none that can be read at run time."""
+    """Return the annotation of an argument, or ``Any`` if it has none that can be read at run time."""
     said = SimpleNamespace(__annotations__={name: called.__annotations__.get(name, Any)})
     try:
         return get_type_hints(said, vars(sys.modules[called.__module__]))[name]

@@ -19,7 +19,7 @@ from paceline.errors import DataError, PacelineError
 DEEPEST = 32
 """Groups inside of groups in a file; settings have four."""
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?)")
-"""What terminals obey instead of showing it."""
+"""Escape sequences of terminals."""
 _ARTICLE: dict[type, str] = {int: "a whole number", dict: "a group", list: "a list"}
 State = tuple[str | int, ...]
 MIB = 1 << 20
@@ -37,7 +37,7 @@ def expanded(path: str | Path) -> Path:
 
 
 def state_of(path: str) -> State:
-    """By what a file that has changed since it was read, or lies elsewhere, is known."""
+    """Return a file's path, inode, size and time, which differ if the file was changed or replaced."""
     try:
         file = expanded(path).absolute()
         found = file.stat()
@@ -65,7 +65,7 @@ def require_file(path: Path, most: int, error: type[PacelineError] = DataError) 
 
 
 def open_file(path: Path, most: int = ANY, error: type[PacelineError] = DataError) -> BinaryIO:
-    """A regular file of at most so many bytes, open to be read; nothing else is opened, so nobody waits for it."""
+    """Open a regular file of at most ``most`` bytes for reading. Nothing else is opened, because it could block."""
     require_file(path, most, error)
     # Not blocking: between the check and this line a pipe may have taken the file's place.
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
@@ -143,7 +143,7 @@ def shown(value: Any, most: int = 80) -> str:
 
 
 def cleaned(text: str, most: int = 500) -> str:
-    """Somebody else's text as a line that can be shown: no escape sequences or control characters, and not long."""
+    """Return foreign text as one short printable line, without escape sequences or control characters."""
     line = one_line(text[: 8 * most])
     if len(line) <= most and len(text) <= 8 * most:
         return line
@@ -151,12 +151,12 @@ def cleaned(text: str, most: int = 500) -> str:
 
 
 def one_line(text: str) -> str:
-    """The letters of a text, with a blank in the place of whatever has no shape."""
+    """Return a text on one line, with blanks instead of characters that cannot be printed."""
     return "".join(letter if letter.isprintable() else " " for letter in _SEQUENCE.sub("", text))
 
 
 def shown_lines(text: str, lines: int = 15) -> str:
-    """The last lines of what another program said."""
+    """Return the last lines of another program's output, cleaned."""
     return "\n".join(map(cleaned, text.splitlines()[-lines:]))
 
 

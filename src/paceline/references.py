@@ -19,7 +19,7 @@ from paceline.errors import PacelineError, SettingError, nearest
 from paceline.reading import shown
 
 LENT: dict[str, dict[str, Any]] = {"algorithm": {}, "dataset": {}, "model": {}}
-"""Every setting that can name code, and under which names a program handed over things for it as objects."""
+"""Objects that a program handed over, by name, for each setting that can name code."""
 
 
 def is_reference(text: str) -> bool:
@@ -66,7 +66,7 @@ def load_announced(entry: EntryPoint, error: type[PacelineError] = SettingError)
 
 
 def refuse_untrusted(words: Mapping[str, Any], where: str) -> None:
-    """Refuse parsed settings from elsewhere that would have code imported; what is trusted when, SECURITY.md says."""
+    """Refuse parsed settings from elsewhere that name code to import. SECURITY.md lists the rules."""
     code = [name for setting in LENT for name in code_named(setting, words.get(setting)) if name not in LENT[setting]]
     executor = words.get("executor")
     if isinstance(executor, Mapping) and executor.get("cluster", "auto") not in (None, "auto"):
@@ -79,7 +79,7 @@ def refuse_untrusted(words: Mapping[str, Any], where: str) -> None:
 
 
 def code_named(setting: str, value: object) -> list[str]:
-    """The references in the value of a setting: one, or several models with ``+`` between.
+    """Return the references to code in the value of a setting: one, or several models joined by ``+``.
 
     >>> code_named("model", "mlp:200+mine:net"), code_named("fleet", "mine:net")
     (['mine:net'], [])

@@ -173,7 +173,7 @@ def test_a_dry_run_takes_the_settings_of_a_run():
     assert paceline.dry(lambda: paceline.PSFL(length=1, width=4, sampler="uniform"), given, **more).seconds > 0
     with pytest.raises(SettingError, match="did you mean 'partition'"):
         paceline.dry("fedavg", partitio="iid")
-    with pytest.raises(SettingError, match="a fleet that was built"):
+    with pytest.raises(SettingError, match="a Fleet, problem and ledger replace settings"):
         paceline.dry("fedavg", build_fleet(paceline.FleetSettings(), 5, 0), partition="iid")
 
 

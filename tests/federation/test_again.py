@@ -85,7 +85,7 @@ def test_of_two_nodes_with_one_directory_one_is_refused(server):
 
 
 def test_a_run_that_has_not_ended_is_not_replayed(server):
-    with pytest.raises(DataError, match="holds no finished run; go on with it first"):
+    with pytest.raises(DataError, match="holds an unfinished run; finish it"):
         replay(read_server(server).out)
 
 

@@ -232,7 +232,7 @@ def test_a_message_that_is_too_large_or_none_is_refused_by_the_node(tmp_path):
     context = SimpleNamespace(node_config={"socket": str(tmp_path / "none"), "bytes": 100})
     for content, said in (
         (to_records({"do": "tasks"}, [bytes(200)]), "at most 100 are read"),
-        (RecordDict({}), "wanted words and blobs"),
+        (RecordDict({}), "not words and blobs"),
     ):
         reply = clientapp.pass_on(Message(content, 1, "query"), context)
         assert said in from_records(reply.content, 1 << 30).words["error"]

@@ -115,9 +115,9 @@ def gone(code):
 
 def test_a_node_that_is_slow_is_not_taken_for_a_superlink_that_is_away(tmp_path):
     """Flower says that a message that is too old is not there; then there is no time to send it again."""
-    begun = time.monotonic()
 
     def pull():
+        begun = time.monotonic()  # not before the letter's: then it is too late when this comes back
         until(lambda: time.monotonic() > begun + 0.2)
         return [gone(3)]
 

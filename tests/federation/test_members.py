@@ -148,5 +148,5 @@ def test_every_client_has_a_key_of_its_own(keys, said, tmp_path):
         members_of(federation(tmp_path, keys, 2))
     members_of(federation(tmp_path, keys, 2, insecure=True))
     (tmp_path / "0.pub").write_text("ssh-rsa AAAA")
-    with pytest.raises(SettingError, match=r"0\.pub is no public key"):
+    with pytest.raises(SettingError, match=r"0\.pub is not a public key"):
         members_of(federation(tmp_path, [0, 1], 2))

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from paceline.errors import DataError, SettingError
+from paceline.errors import DataError, SettingError, WireError
 from paceline.federation.config import read_node
 from paceline.federation.joining import join
 from paceline.federation.terms import SHARED, problem_of, read_terms, terms_of
@@ -104,7 +104,7 @@ def test_a_nodes_data_file_is_checked_before_anything_starts(tmp_path):
     with pytest.raises(SettingError, match=r"mine.csv, which cannot be read as a file"):
         join(file, print)
     file.write_text('[node]\ninsecure = true\ndata = "mine.txt"\n')
-    with pytest.raises(SettingError, match=r"data is '.*; wanted .npz or .csv"):
+    with pytest.raises(SettingError, match=r"data is '.*, but must end in .npz or .csv"):
         read_node(file)
 
 
@@ -114,5 +114,5 @@ def test_a_nodes_data_file_is_checked_before_anything_starts(tmp_path):
      "paceline.worlds.local.expressions:import_module", "paceline.learn.models:load_reference", "paceline.learn:nil"],
 )  # fmt: skip
 def test_a_device_computes_what_belongs_to_learning_alone(name):
-    with pytest.raises(Exception, match=r"is not a function|there is no function"):
+    with pytest.raises(WireError, match=r"is not a function|there is no function"):
         function_named(name)

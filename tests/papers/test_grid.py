@@ -66,7 +66,7 @@ def test_a_grid_is_every_method_in_every_variant_with_every_seed():
 def test_datasets_do_not_depend_on_what_lies_on_the_machine(monkeypatch):
     known = {"mnist": 1, "cifar10": 2}
     monkeypatch.setattr(module, "is_here", lambda name: name == "mnist")
-    with pytest.raises(SettingError, match="not on this machine: cifar10; see `paceline data`"):
+    with pytest.raises(SettingError, match=r"missing datasets: cifar10; get them \(`paceline data`\)"):
         choose(Request(), known)
     assert choose(Request(data="mnist"), known) == [1]
     assert choose(Request(), known, ["mnist"]) == [1]

@@ -79,8 +79,10 @@ def test_connections_that_ask_nothing_shut_nobody_out(root, what):
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as server:
-        port = int(re.search(r":(\d+)/", server.stdout.readline())[1])
-        with ExitStack() as many:
+        many = ExitStack()
+        many.callback(server.send_signal, signal.SIGINT)  # at last, and whatever fails
+        with many:
+            port = int(re.search(r":(\d+)/", server.stdout.readline())[1])
             for _ in range(99):
                 half = many.enter_context(socket.create_connection(("127.0.0.1", port)))
                 half.sendall(HALF[what])
@@ -88,7 +90,6 @@ def test_connections_that_ask_nothing_shut_nobody_out(root, what):
             asked.request("GET", "/")
             status = asked.getresponse().status
             asked.close()
-        server.send_signal(signal.SIGINT)
         said = server.stderr.read()
     assert status == 200
     assert "Traceback" not in said

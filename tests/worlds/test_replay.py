@@ -80,7 +80,7 @@ def test_a_replay_with_another_network_names_it(tmp_path, monkeypatch):
     del sys.modules["edited_net"]
     make_space.cache_clear()  # as in a process of its own
     shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
-    with pytest.raises(DataError, match="holds weights of another edited_net:make than there is now"):
+    with pytest.raises(DataError, match="holds weights that do not fit the edited_net:make of today"):
         replay(tmp_path / "run", trust=True)
 
 

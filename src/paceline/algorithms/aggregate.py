@@ -96,7 +96,7 @@ class Aggregation:
 
 
 async def aggregated(world: World, model: Model, count: int, site: int | None = None) -> Model:
-    """Have a server (the first unless said) make this model as a sum of so many; takes its time (``fleet.server``).
+    """Return ``model``, a sum of ``count`` models, once a server (by default the first) has spent the time on it.
 
     >>> import paceline
     >>> class Once(paceline.Algorithm):

@@ -70,8 +70,8 @@ class Progress:
     """Further models by name (one of another architecture): scored beside the first; of several (every server's own)
     the mean score."""
     own: Callable[[], Sequence[Model]] | None = None
-    """What tells every client's own model, in the order of the clients, where ``model`` is a mean that none of them
-    has: these are scored in its place with personal=true."""
+    """Function that returns every client's own model, in the order of the clients. Set it if ``model`` is a mean that
+    no client has: with personal=true these are scored instead."""
 
 
 AbsenceWord = Literal["skip", "wait"]
@@ -128,9 +128,9 @@ class Traits:
     private: Sums | str = ""
     """For differential privacy: what others can know of uploads, or why it cannot be had."""
     weights: Weights = "equal"
-    """How clients weigh in what it minimises: all alike, or by their samples."""
+    """Weights of clients in the objective: all alike, or by their samples."""
     weighing: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Its own settings that make them weigh so, where it has any."""
+    """Settings of the algorithm that produce each of these weights, if it has any."""
     assumption: Assumption | None = None
     """Where the schedule depends on something learned: what a dry run, which learns nothing, takes for granted."""
 

@@ -30,7 +30,7 @@ class Homes:
         return self._lists[server]
 
     def models(self, of: Mapping[int, Model]) -> list[Model]:
-        """Every client's model, which is its server's; of a server that is not among these, any."""
+        """Return every client's model: its server's, or any of these if its server has none."""
         found = {client: of.get(server) for server, mine in enumerate(self._lists) for client in mine}
         return [found[client] or next(iter(of.values())) for client in sorted(found)]
 

@@ -33,8 +33,8 @@ class MIFA:
     local: LocalSGD = field(default_factory=LocalSGD)
     aggregation: Aggregation = field(default_factory=Aggregation)
     rescale: bool = True
-    """Let a remembered update count with the present learning rate in the place of the one that made it, as Gu et al.
-    do, whose memory holds updates divided by their rates; false: as it was made."""
+    """Whether to rescale remembered updates to the present learning rate, as Gu et al. do: their memory holds updates
+    divided by their rates. With false, an update keeps the rate that made it."""
 
     def check(self, clients: int) -> None:
         """Numbers must lie within their bounds."""
@@ -72,7 +72,7 @@ class MIFA:
             yield Progress(model, {"uploads": len(arrived)})
 
     def remembered(self, update: Model, born: int, round: int) -> Model:
-        """An update as it counts in a later round than the one it was made in."""
+        """Return the update of round ``born`` as it counts in ``round``."""
         made = self.local.lr_at(born)
         factor = self.local.lr_at(round) / made if self.rescale and made else 1.0
         return update if factor == 1.0 else factor * update

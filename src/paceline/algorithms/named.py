@@ -36,7 +36,7 @@ _LENT: dict[str, Named] = LENT["algorithm"]
 
 
 def lend_algorithm(algorithm: Algorithm | Callable[[], Algorithm], name: str = "") -> str:
-    """A name for an algorithm that is at hand, an instance, its class, or a function.
+    """Return a name for an algorithm given as an object: an instance, its class, or a function.
 
     It is the reference by which it could be imported again; a second instance of a class gets a number. One that is
     asked for is taken.
@@ -94,11 +94,11 @@ def _made(thing: Any, name: str) -> Any:
 
 
 async def rounds_of(algorithm: Algorithm, world: Any) -> AsyncGenerator[Progress, None]:
-    """Yield what an algorithm yields; a forgotten yield or await is an error that says so."""
+    """Yield the progress of an algorithm. Report a forgotten yield or await as such."""
     begun, name = algorithm.run(world), f"{type(algorithm).__name__}.run"
     stream: Any = begun
     if not inspect.isasyncgen(begun):
-        getattr(stream, "close", bool)()  # a coroutine that nobody will await
+        getattr(stream, "close", bool)()  # a coroutine that will not be awaited
         raise SettingError(f"{name} has no yield; yield paceline.Progress(model) after every round, in an async def")
     try:
         async for progress in stream:

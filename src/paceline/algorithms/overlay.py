@@ -61,7 +61,7 @@ class Overlay:
         """What each node had before it mixed, by node and round, while somebody may lack it."""
         self._mixed: dict[int, dict[int, Model]] = {}
         self._at_work: set[int] = set()
-        """Servers that are making the average of the round before the one that they are in."""
+        """Servers that still compute the average of their previous round."""
         self._change: asyncio.Future[None] | None = None
         self._watch(graph)
 
@@ -91,7 +91,7 @@ class Overlay:
         return mixed
 
     async def _worked(self, node: int, mixed: Model, count: int) -> Model:
-        """A server's average takes its time; what it is made of is fixed before, whatever fails meanwhile."""
+        """Charge a server for its average. Failures in the meantime do not change what is averaged."""
         self._at_work.add(node)
         try:
             return await aggregated(self.world, mixed, count, self.sites[node])

@@ -32,11 +32,11 @@ class PoolServer:
     model: Model
     inbox: Mailbox[Update]
     places: int
-    """Clients that can be at work at any time."""
+    """Most clients at work at any time."""
     version: int = 0
     _working: bool = False
     _line: asyncio.Event | None = None
-    """Set when clients that wait for the server may go on."""
+    """Event that releases clients waiting for the server."""
 
     def replace(self, model: Model) -> None:
         """Take this model as the server's next version."""
@@ -44,7 +44,7 @@ class PoolServer:
         self.version += 1
 
     async def aggregate(self, world: World, model: Model, count: int) -> None:
-        """Make the next version out of so many updates, which takes the server's time; clients go on meanwhile."""
+        """Install ``model``, a sum of ``count`` updates, once the server has computed it. Clients go on meanwhile."""
         self._working = True
         self.replace(await aggregated(world, model, count))
         self._working = False
@@ -52,13 +52,13 @@ class PoolServer:
             world.spawn(self._let_go(world))
 
     async def keeps_up(self) -> None:
-        """Wait while as many updates stand in line at a server at work as clients can be at work."""
+        """Wait while the server is busy and its queue holds as many updates as clients can be at work."""
         if self._full:
             self._line = self._line or asyncio.Event()
             await self._line.wait()
 
     async def _let_go(self, world: World) -> None:
-        """Wake all who wait, if there is room; each of them looking for itself would cost as much as there are."""
+        """Release all waiting clients if the queue has room. One check for all costs less than one for each."""
         await world.settled()  # until the server has taken what it works on next
         if self._line is not None and not self._full:
             self._line.set()
@@ -121,7 +121,7 @@ class RestingClients:
 
     By rejection, which costs the same however many clients there are, while at most half of them can be at work. In a
     pool with more places hardly anybody would be found so: then a list of those at rest is kept to draw from. In a
-    fleet too large to try everybody, where once nobody was found, those at rest are kept by when they come.
+    fleet too large to try all clients, those at rest are kept by arrival once no online client was found.
     """
 
     TRIES = 200
@@ -136,7 +136,7 @@ class RestingClients:
         """Those not at work, in any order, where they are too few to be found by rejection."""
         self._here: list[int] = []
         self._coming: list[tuple[float, int]] | None = None
-        """Those at rest who came and may have gone since, and a heap of the others, once they are kept so."""
+        """Heap of clients at rest by arrival, if it is used. ``_here`` has those that arrived and may have left."""
         self._line = asyncio.Lock()
         self.places = places
         """How many of the pool's places are still served."""
@@ -181,7 +181,7 @@ class RestingClients:
         return None
 
     def _welcome(self, coming: list[tuple[float, int]]) -> int | None:
-        """Any of those who are there; who has gone meanwhile is looked for when it comes again."""
+        """Return a random client at rest that is online. Clients that have left go back to the heap."""
         here, now = self._here, self._world.now()
         while coming and coming[0][0] <= now:
             here.append(heapq.heappop(coming)[1])
@@ -208,7 +208,7 @@ class RestingClients:
                     return None
 
     async def _somebody_comes(self) -> bool:
-        if self._coming is not None:  # by now nobody is there
+        if self._coming is not None:  # nobody is online now
             return bool(self._coming) and await comes(self._world, [self._coming[0][1]])
         everybody = self._world.clients if self._idle is None else self._idle
         resting = [client for client in everybody if client not in self._busy]

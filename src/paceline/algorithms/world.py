@@ -29,7 +29,7 @@ class Presence(Protocol):
         ...
 
     def expected(self, client: int) -> float:
-        """When a client can be reached next: now, later or never (infinity); nan where nobody can know."""
+        """Return when a client is next reachable: now, later, never (infinity), or nan if that is unknown."""
         ...
 
     async def reach(self, clients: Sequence[int]) -> None:

@@ -25,7 +25,7 @@ from paceline.runs.until import Until
 from paceline.tracking.following import check_trackers, followed
 
 Callback = Callable[[str, int, Row], None]
-"""Told the algorithm's name with its variant, the seed and a row of metrics as soon as it is known; for trackers."""
+"""Function for trackers that receives the algorithm with its variant, the seed, and each row of metrics at once."""
 
 
 @checked

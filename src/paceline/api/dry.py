@@ -31,11 +31,11 @@ def dry(
 ) -> Timeline:
     """Return the timeline of an algorithm on a fleet, without learning anything.
 
-    ``fleet`` is one that was built, its settings, or the path of a fleet's file; then of so many ``clients`` (as many
-    as the file lists, else 100). Further settings are those of ``paceline.run``, whose dry run then has the same
-    timeline. Without any but ``clients``, ``rounds``, ``seed`` and ``absence``, models have the size of
-    ``problem``'s, or next to none. The run ends with the algorithm, or after the first round at which ``enough`` says
-    so. What would have to be learned is assumed, and the timeline says so.
+    ``fleet`` is a ``Fleet``, its settings, or the path of a fleet file. With settings or a path, ``clients`` is the
+    number of clients [default: all in the file, else 100]. Further settings are those of ``paceline.run``, and give
+    the timeline of its dry run. With only ``clients``, ``rounds``, ``seed`` and ``absence``, models have the size of
+    ``problem``'s, or almost none. The run ends with the algorithm, or after the first round at which ``enough``
+    returns true. Results that need learning are assumed, and the timeline names the assumption.
 
     >>> dry("fedbuff", {"times": "constant:2", "jitter": 0}, clients=50, rounds=10).seconds
     10.0
@@ -43,7 +43,7 @@ def dry(
     if data is None and model is None and not settings and words.keys() <= {"clients", "rounds", "seed", "absence"}:
         return checked(engine.dry)(algorithm, fleet, problem=problem, ledger=ledger, enough=enough, **words)
     if isinstance(fleet, Fleet) or problem is not None or ledger is not None:
-        raise SettingError("a fleet that was built, problem and ledger replace settings; give settings, or these")
+        raise SettingError("a Fleet, problem and ledger replace settings, but there are settings too; remove either")
     tree = settings_tree(settings, words, data=data, model=model, fleet=fleet)
     run = make_run(make_settings(method_name(algorithm), file=tree), dry=True)
     times = engine.follow(run.world, run.settings.algorithm, enough)

@@ -92,7 +92,7 @@ def plan_servers(
 
     ``more`` says what is asked of them: ``clients``, ``participants``, ``megabits``, ``client_up``, ``server``, …;
     the file of a ``fleet`` says who the clients are, one by one, that of a ``network`` what servers and links carry.
-    With ``design`` overlays are also made for that, besides those with a name. Without ``simulate`` only the formula
+    With ``design``, further overlays are designed for it. Without ``simulate``, only the formula
     is used.
 
     >>> plan_servers(["ring"], [4], clients=100, participants=20).best.servers in (1, 4)

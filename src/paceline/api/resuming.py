@@ -42,8 +42,8 @@ def resume(
 
     Data, a network or algorithms that were handed over as objects are handed over again. What has changed since
     (versions, the device, data, files, code) is an error that names it, unless it is in ``accept``. With ``trust``
-    other code that the settings name may be imported. Callbacks are told of rows that were not known before. Trackers
-    that followed the runs go on with them, besides those in ``track``.
+    other code that the settings name may be imported. Callbacks receive only new rows. Trackers
+    that followed the runs before continue, in addition to those in ``track``.
 
     >>> import paceline, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

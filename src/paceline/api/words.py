@@ -17,8 +17,8 @@ from paceline.runs.until import Until
 from paceline.system import FleetSettings
 
 Method = str | Algorithm | type[Algorithm] | Callable[[], Algorithm]
-"""An algorithm by name (``"fedbuff"``, ``"fedbuff@buffer=5"``, ``"package.module:Class"``), instance, class, or a
-function that makes one."""
+"""An algorithm: a name (``"fedbuff"``, ``"fedbuff@buffer=5"``, ``"package.module:Class"``), instance, class, or a
+function that returns one."""
 FleetLike = str | PathLike[str] | Mapping[str, Any] | FleetSettings
 
 

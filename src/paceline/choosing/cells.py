@@ -69,7 +69,7 @@ class Method:
     name: str
     words: Words = ()
     pays: bool = True
-    """Whether its aggregations took the server's time when these cells were run; those of the others took none, so
+    """Whether the method's aggregations took server time when these cells were run. The other methods' took none, so
     they are not compared where the server is slow."""
     structured: bool = False
     """Whether how long its rounds are is known only after its warm-up."""

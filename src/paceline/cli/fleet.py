@@ -91,7 +91,7 @@ def _refuse(context: click.Context, names: Iterable[str], why: str, what: str) -
 
 
 def _split(words: Iterable[str]) -> list[str]:
-    """Names between commas; after a variant's @, a comma stays in it unless another algorithm follows."""
+    """Split names at commas. After a variant's @, a comma stays in the variant unless an algorithm follows."""
     from paceline.algorithms.registry import ALGORITHMS
     from paceline.references import announced, is_reference
 

@@ -11,13 +11,13 @@ from paceline.bounds import SEEDS, Bounds
 
 
 class Whole(click.types.IntParamType):
-    """A whole number in plain digits within bounds; Python would take underscores, and digits of any script."""
+    """A whole number within bounds in ASCII digits. Python also accepts underscores and digits of other scripts."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number that a word or a default says."""
+        """Return the number given by a word or a default."""
         if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,4000}", value):
             self.fail(f"{value!r} is not a valid integer.", param, ctx)
         number = int(value)

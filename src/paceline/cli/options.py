@@ -64,7 +64,7 @@ Memory = Annotated[
     ),
 ]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Import the code that a settings file or a run on disk names: a network, say.")
+    bool, typer.Option("--trust", help="Import code, such as a network, that a settings file or a run on disk names.")
 ]
 TrainerOption = Annotated[
     str | None,

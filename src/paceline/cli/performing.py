@@ -131,7 +131,7 @@ def show(what: str, prepare: Callable[[], Doing], *, json: bool, quiet: bool) ->
         _tell_interrupted(experiment, told, stop, json=json)
     except OSError as problem:
         if experiment is not None and is_of_disk(problem):
-            _echo(f"cut off; when there is room again, go on: {_resuming(experiment)}")
+            _echo(f"cut off; to resume when there is room again: {_resuming(experiment)}")
         raise
     _show_ended(experiment, outcome, told, json=json)
 
@@ -144,7 +144,7 @@ def _tell_interrupted(experiment: Experiment, told: Console, stop: KeyboardInter
     out = experiment.out
     assert out is not None
     if (out / SETTINGS).exists() or any(out.glob(f"*/{SETTINGS}")):
-        _echo(f"interrupted; what was computed until then is in {out}; go on: {_resuming(experiment)}")
+        _echo(f"interrupted; the results so far are in {out}; to resume: {_resuming(experiment)}")
         _page(experiment, told)
     else:
         _echo("interrupted before anything was written")

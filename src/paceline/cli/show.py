@@ -116,7 +116,7 @@ def summaries_json(outcome: Outcome) -> str:
 
 
 def kept_json(directories: Sequence[Path]) -> str:
-    """The summaries on disk of what was interrupted, in the same form; what the executor did is not there."""
+    """Return the summaries of interrupted runs from the disk, in the same form, without the executor's part."""
     files = [file for path in directories if (file := path / "summary.json").exists()]
     return json.dumps(
         {"runs": [parse_object(read_text(file), str(file)) for file in files], "executor": None}, indent=2

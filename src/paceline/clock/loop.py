@@ -320,7 +320,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 
 def _run_handle(handle: asyncio.Handle) -> None:
-    """Run what a handle holds, unless it was cancelled, also by what ran before it at this instant."""
+    """Run a handle unless it was cancelled, even at this instant."""
     if not handle.cancelled():
         handle._run()
 

@@ -124,7 +124,7 @@ class NodeConfig:
     """The node's private key."""
     insecure: bool = False
     data: str = ""
-    """The node's own data, ``.npz`` or ``.csv``, in the place of those that the run names."""
+    """The node's own data file, ``.npz`` or ``.csv``, used instead of the run's dataset."""
     bytes: int = bounded(1_000_000_000, least=1)
     """The largest message that is read."""
     trust: bool = False
@@ -179,7 +179,7 @@ def read_node(path: Path) -> NodeConfig:
     found = apply(_NodeFile(), tree, f"{path.name}: ").node
     split(found.superlink)
     if found.data and not found.data.endswith((".npz", ".csv")):
-        raise SettingError(f"{path.name}: data is {shown(found.data)}; wanted .npz or .csv")
+        raise SettingError(f"{path.name}: data is {shown(found.data)}, but must end in .npz or .csv")
     if not found.insecure and not (found.authority and found.key):
         raise SettingError(f"{path} names no authority and key in [node]; give both, or insecure = true")
     return found

@@ -1,8 +1,8 @@
-"""Letters by way of Flower's grid: one thread hands them over, one looks for replies, one sees to their deadlines.
+"""Letters sent through Flower's grid. One thread sends them, one polls for replies, and one enforces deadlines.
 
-Replies are pulled one by one: one that is half uploaded would delay the others. Whatever goes wrong on the way is
-told as ``Lost``, with Flower's code; who sent the letter decides whether to send it again. A deadline holds where the
-SuperLink neither answers nor hangs up. Whatever else ends one of the threads ends all of them, and is told.
+Replies are pulled one by one: one that is half uploaded would delay the others. A failed letter is
+reported as ``Lost``, with Flower's code, and its sender decides whether to send it again. Deadlines hold even if the
+SuperLink neither answers nor hangs up. Any other failure of a thread ends all threads and is reported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 POLL, LOOK = 0.1, 3.0
 """Seconds between two looks for replies, and for who is there."""
 REST, PARTING = 1.0, 5.0
-"""Seconds of rest after the SuperLink could not be reached, and for which a call under way is waited for at last."""
+"""Seconds between attempts to reach the SuperLink, and the longest wait for an open call at the end."""
 LATE, REFUSED, LEFT = -1, -2, -3
 """Codes of ours beside Flower's: no reply in time; a reply that is none; the node is not there."""
 
@@ -55,10 +55,10 @@ class Letter:
     seconds: float
     """How long its reply may take."""
     replied: Callable[[Letter, Reply], None]
-    """Called once at most, in a thread of the courier."""
+    """Function that receives the reply: called at most once, in a thread of the courier."""
     pushed: float = 0.0
     deadline: float = field(default=0.0)
-    """When that is over; unless it is given, so many seconds after it was sent."""
+    """Instant of the deadline [default: ``seconds`` after sending]."""
 
 
 class Courier:
@@ -79,7 +79,7 @@ class Courier:
         self._open: set[Letter] = set()
         """Letters without a reply."""
         self._flying: dict[str, Letter] = {}
-        """Those of them that were handed over."""
+        """Open letters that were sent."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         works = (self._push, self._poll, self._expire)
@@ -99,7 +99,7 @@ class Courier:
         self._outbox.put(letter)
 
     def abandon(self, node: int) -> None:
-        """Wait no longer for replies to letters to a node."""
+        """Stop waiting for replies from a node."""
         with self._lock:
             self._open = {letter for letter in self._open if letter.node != node}
 
@@ -120,7 +120,7 @@ class Courier:
             self._on_end(problem)
 
     def _asked(self, call: Callable[[], Iterable[T]]) -> list[T] | None:
-        """What the SuperLink says; None if it cannot be reached, which may pass, as nothing else that goes wrong."""
+        """Return the SuperLink's answer, or None if it cannot be reached. All other failures are permanent."""
         try:
             return list(call())
         except (httpx.HTTPError, OSError) as problem:

@@ -56,7 +56,7 @@ def answers_of(reply: Frame, number: str) -> dict[str, Frame]:
 
 
 def _told(words: Any) -> dict[str, Any]:
-    """What a node says, without what only this process says of nodes, and with errors that can be shown."""
+    """Return a node's words with a printable error, and without ``lost``, which only this process may set."""
     said = dict(words)
     if "error" in said:
         return {"error": cleaned(str(said["error"]))}
@@ -64,7 +64,7 @@ def _told(words: Any) -> dict[str, Any]:
 
 
 def times_of(reply: Frame) -> dict[str, float]:
-    """When a node had a message, worked on it and answered, by its clock; nothing, unless it tells all in numbers."""
+    """Return when a node received, worked on and answered a message, by its clock; empty unless all are numbers."""
     said, names = reply.words.get("times"), ("arrived", "began", "ended", "left")
     told = {name: said[name] for name in names if is_number(said.get(name))} if isinstance(said, dict) else {}
     return told if len(told) == len(names) else {}

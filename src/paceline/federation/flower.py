@@ -18,7 +18,7 @@ from paceline.reading import shown_lines
 
 PACKAGE = "paceline_federation"
 PATIENCE = 300.0
-"""Seconds in which Flower's command line must have done what it was asked."""
+"""Most seconds that a command of Flower's may take."""
 
 
 class FlowerError(PacelineError):
@@ -77,7 +77,7 @@ def _trusted(insecure: bool, authority: str) -> list[str]:
 
 
 def secret_at(path: Path) -> Path:
-    """A file of this user's own with a secret: of whoever may start applications, say, or of a node."""
+    """Return a file with a secret that only this user can read; write it if it does not exist."""
     if not path.exists():
         draft = path.with_suffix(".part")
         with os.fdopen(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:

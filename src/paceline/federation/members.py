@@ -1,7 +1,7 @@
-"""Who may be which client: whoever has its key, from the first time that it is seen.
+"""Admission of nodes as clients: each client is bound to one key, given or first seen.
 
 With TLS a node signs every call, and the SuperLink says by which key. A node that is registered or started anew has
-another number in Flower, and the same key. Without TLS there is a new key at every start, so a secret does.
+another number in Flower, and the same key. Without TLS the key is new at every start, so a secret replaces it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paceline.reading import cleaned, parse_object, read_text
 
 
 class Members:
-    """What clients are known by: their keys in the server's file, or else what each had when it came first."""
+    """The key of each client: from the server's file, or else the one that the client had when it first joined."""
 
     def __init__(self, path: Path, given: tuple[str, ...] = (), *, signed: bool = False) -> None:
         self._path = path
@@ -28,7 +28,7 @@ class Members:
         self._known = seen | {str(client): who for client, who in enumerate(given)}
 
     def admit(self, key: bytes, words: dict[str, Any], clients: int) -> int:
-        """Which client a node is; ``WireError`` for one that does not say, has another's key, or not the client's."""
+        """Return the client that a node claims to be; ``WireError`` if its key does not belong to that client."""
         client, secret = words.get("client"), str(words.get("secret", ""))
         if "error" in words or type(client) is not int or not 0 <= client < clients:
             raise WireError(cleaned(f"it does not say which client it is: {words.get('error', client)}"))
@@ -47,7 +47,7 @@ class Members:
 
 
 def members_of(config: ServerConfig) -> Members:
-    """Those of a server's file: the first of its keys is that of client 0."""
+    """Return the members that a server's file describes. Its first key is that of client 0."""
     signed, nodes = not config.superlink.insecure, config.federation.nodes
     given = tuple(digest(_key(Path(path))) for path in config.superlink.keys) if signed else ()
     if given and not nodes <= len(set(given)) == len(given):
@@ -57,7 +57,7 @@ def members_of(config: ServerConfig) -> Members:
 
 
 def digest(token: bytes) -> str:
-    """What a key or a secret is known by."""
+    """Return the digest that stands for a key or a secret."""
     return hashlib.sha256(token).hexdigest()
 
 
@@ -68,4 +68,4 @@ def _key(path: Path) -> bytes:
     try:
         return public_key_to_bytes(cast(Any, load_ssh_public_key(read_text(path, SettingError).encode())))
     except ValueError:
-        raise SettingError(f"{path} is no public key; wanted one that ssh-keygen -t ecdsa -b 384 made") from None
+        raise SettingError(f"{path} is not a public key; make one with ssh-keygen -t ecdsa -b 384") from None

@@ -59,7 +59,7 @@ class Nodes:
         """Seconds for which nodes are waited for in the beginning."""
         self._members = members
         self._keys: dict[int, bytes] = {}
-        """The key of every node that was ever there, as the SuperLink says."""
+        """The key of every node seen so far, as reported by the SuperLink."""
         self._courier = Courier(grid, limits.bytes, self._look, self._end)
         self._folding = Folding(scene.directory / "pending")
         self._lock = threading.RLock()
@@ -71,7 +71,7 @@ class Nodes:
         self._all = threading.Event()
         self._started = False
         self.problem: Exception | None = None
-        """Why nothing more can be asked."""
+        """Reason why no more requests can be sent."""
 
     # -- what the orchestrator asks -------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Nodes:
         self._courier.send(Letter(node, words, blobs, seconds, partial(self._replied, errand), deadline=end))
 
     def _said(self, words: dict[str, Any]) -> dict[str, Any]:
-        """With what every letter says, and what nobody guesses: who knows it could answer in another node's name."""
+        """Add the common words and a secret token, without which nobody can answer in another node's name."""
         return {**words, "run": self._run, "format": FORMAT, "letter": secrets.token_hex(16)}
 
     def _replied(self, errand: Errand, letter: Letter, reply: Reply) -> None:
@@ -275,14 +275,14 @@ class Nodes:
             self._settle(errand, Frame({"lost": "lost", "why": why}))
 
     def _end(self, problem: BaseException) -> None:
-        """Nothing more can be carried. A full disk is no failure of the run."""
+        """Give up when the courier fails. A full disk is not a failure of the run."""
         if not isinstance(problem, OSError) or not is_of_disk(problem):
             problem = SiteError(f"{type(problem).__name__}: {problem}")
         self._give_up(problem)
         self._scene.clock.post(self._fail)
 
     def _give_up(self, problem: Exception) -> None:
-        """Tell everybody who waits, and will wait, that there will be no answer."""
+        """Answer all present and future requests with the reason why there is no answer."""
         with self._lock:
             self.problem = self.problem or problem
             waiting = [errand for errands in self._errands.values() for errand in errands]

@@ -15,7 +15,7 @@ from paceline.worlds.local.frames import Frame
 
 WORDS, BLOBS = "words", "blobs"
 MOST_WORDS = 16 * MIB
-"""Letters of a message's words, of which most have some thousands."""
+"""Most characters of a message's words; most messages have some thousands."""
 
 
 def to_records(words: dict[str, Any], blobs: Sequence[bytes] = ()) -> RecordDict:
@@ -28,15 +28,15 @@ def from_records(content: RecordDict, most: int) -> Frame:
     """The frame that came; ``WireError`` for whatever is none, or has more than ``most`` bytes."""
     words, arrays = content.get(WORDS), content.get(BLOBS)
     if not isinstance(words, ConfigRecord) or not isinstance(arrays, ArrayRecord) or len(content) != 2:
-        raise WireError(f"a message holds {[name[:20] for name in sorted(content)[:8]]}; wanted {WORDS} and {BLOBS}")
+        raise WireError(f"a message holds {[name[:20] for name in sorted(content)[:8]]}, not {WORDS} and {BLOBS}")
     text = words.get("json")
     if not isinstance(text, str) or len(text) > MOST_WORDS or len(words) != 1:
-        raise WireError(f"a message has no words; wanted a JSON text of at most {MOST_WORDS:,} letters")
+        raise WireError(f"a message lacks its words, a JSON text of at most {MOST_WORDS:,} letters")
     size = len(text.encode(errors="replace")) + sum(len(name) + len(array.data) for name, array in arrays.items())
     if size > most:
         raise WireError(f"a message has {size:,} bytes; at most {most:,} are read")
     blobs = tuple(_blob(name, array) for name, array in sorted(arrays.items()))
-    return Frame(parse_object(text, "what a message says", WireError), blobs)
+    return Frame(parse_object(text, "a message's text", WireError), blobs)
 
 
 def _blob(name: str, array: Array) -> bytes:

@@ -149,7 +149,7 @@ class Resident:
 def named(text: object) -> str:
     """A text that may be a file's name."""
     if not isinstance(text, str) or not NAME.fullmatch(text):
-        raise WireError(f"{shown(text)} names nothing; wanted letters, digits and signs")
+        raise WireError(f"{shown(text)} names nothing; use letters, digits and signs")
     return text
 
 

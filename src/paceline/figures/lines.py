@@ -17,7 +17,7 @@ from paceline.report.looks import Look, looks
 from paceline.report.runs import Group
 
 LINE, THIN = 1.2, 0.7
-"""Widths of a mean over all seeds, and of one over those that are still running."""
+"""Line widths of a mean over all seeds, and of a mean over the seeds still running."""
 HIGH = 0.66
 """Height by width."""
 

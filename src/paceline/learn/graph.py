@@ -294,5 +294,5 @@ def mean(models: Sequence[Model], weights: Sequence[float] | None = None) -> Mod
         return combine((1.0 / len(models), model) for model in models)
     total = float(sum(weights))
     if total <= 0:
-        raise SettingError(f"weights sum to {total}; an average needs a positive sum")
+        raise SettingError(f"weights sum to {total}, but an average needs a positive sum")
     return combine((w / total, model) for w, model in zip(weights, models, strict=True))

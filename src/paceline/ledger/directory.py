@@ -89,7 +89,7 @@ def make_directory(path: Path) -> None:
 
 
 def refuse_links(path: Path) -> None:
-    """A run's directory may hold no links, which lead elsewhere, and no pipes, for which somebody would wait."""
+    """Refuse a run's directory that holds links, which lead elsewhere, or pipes, which would block a reader."""
     for folder, folders, files in os.walk(path):
         for name in (*folders, *files):
             if (found := Path(folder) / name).is_symlink():

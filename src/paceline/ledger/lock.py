@@ -1,8 +1,8 @@
-"""A lock on a directory that dies with its holder: the system's own (flock), on a file that says who holds it.
+"""A lock on a directory that ends with its holder: flock, on a file that names the holding process.
 
-The holder keeps the file open, and the processes that it makes do not. Where a file system has no such locks, whoever
-finds the file asks whether that process still runs; a process is known by its number and by when it started, since
-numbers come again.
+The holder keeps the file open, and its child processes do not. If a file system has no such locks, the file is valid
+while the process that it names still runs. A process is identified by its number and its start time, since numbers
+are used again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = "running.lock"
 LARGEST = 4096
 """Bytes of such a file; one that is larger is not ours."""
 PAUSE, PATIENCE = 0.01, 10.0
-"""Seconds after which one looks again, and for which files of a process that has died may still be open."""
+"""Seconds between two looks, and the longest time for which the files of a dead process may stay open."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class Lock:
 
 
 _HELD: set[int] = set()
-"""Open files by which this process holds locks."""
+"""Descriptors of the open files with which this process holds locks."""
 
 
 def _forget() -> None:
-    """Close them in a process that was made without a program of its own: it would hold what its maker holds."""
+    """Close the inherited descriptors in a forked process, which would otherwise hold its parent's locks."""
     while _HELD:
         os.close(_HELD.pop())
 
@@ -86,15 +86,15 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _taken(path: Path) -> int | None:
-    """The open file, if it is free and still the one that all others find."""
+    """Lock the file and return its descriptor; None if it was held or removed in the meantime."""
     if path.exists() and not path.is_file():
-        raise SettingError(f"{path} cannot be written: it is no regular file; remove it")
+        raise SettingError(f"{path} cannot be written: it is not a regular file; remove it")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     try:
         if not (free := _locked(handle, fcntl.LOCK_EX)):
             refuse_held(path.parent)
         if free is None:
-            warnings.warn(f"{path.parent} has no locks (flock): let one machine alone write there", stacklevel=3)
+            warnings.warn(f"{path.parent} has no locks (flock); write there from one machine only", stacklevel=3)
         if free is not False and os.fstat(handle).st_nlink:  # else whoever held it has just removed it
             _HELD.add(handle)
     finally:
@@ -104,7 +104,7 @@ def _taken(path: Path) -> int | None:
 
 
 def _locked(handle: int, kind: int) -> bool | None:
-    """Whether an open file is locked by us now; None where the system cannot lock it."""
+    """Try to lock an open file. Return whether that succeeded, or None if the system cannot lock it."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -115,7 +115,7 @@ def _locked(handle: int, kind: int) -> bool | None:
 
 
 def is_held(directory: Path) -> bool:
-    """Whether somebody writes into a directory now."""
+    """Return whether a process writes to a directory now."""
     if not (directory / FILE).is_file():
         return False
     try:
@@ -131,7 +131,7 @@ def is_held(directory: Path) -> bool:
 
 
 def refuse_held(directory: Path) -> None:
-    """Refuse a directory into which somebody writes now."""
+    """Refuse a directory that another process writes to now."""
     until = time.monotonic() + PATIENCE
     while is_held(directory):
         holder = read_holder(directory)
@@ -142,7 +142,7 @@ def refuse_held(directory: Path) -> None:
 
 
 def read_holder(directory: Path) -> Holder | None:
-    """Who writes in a directory, or did when it died; None if nobody can be made out."""
+    """Return the process named by a directory's lock, dead or alive; None if the file cannot be read."""
     try:
         words = parse_object(read_text(directory / FILE, most=LARGEST), FILE)
         return Holder(int(words["pid"]), str(words["started"]))

@@ -27,7 +27,7 @@ def write_weights(directory: Path, models: Mapping[str, Tensor]) -> None:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, words: Mapping[str, str] | None = None) -> None:
-    """Write tensors into a file; want of room is an ``OSError``, as wherever else something is written."""
+    """Write tensors to a file. Raise ``OSError`` if the disk is full, as other writers do."""
     try:
         save_file(dict(tensors), path, None if words is None else dict(words))
     except SafetensorError as problem:

@@ -25,7 +25,7 @@ class Entry:
     """The tables, figures and theorems of the paper that it computes anew; empty for what the paper does not have."""
 
     last: str = ""
-    """The day and the commit of the last run with `--scale paper`; empty without that scale."""
+    """Day and commit of the last run with `--scale paper`, or never; empty without that scale."""
 
     @property
     def trained(self) -> bool:
@@ -76,7 +76,7 @@ LAST = {
     "pfedavg-fig8": "2026-11-15 0817b49",
     "pfedavg-graphs": "2026-11-16 131c365",
 }
-"""The last runs of `--scale paper`, as docs/findings.md explains; nothing else was ever run at that scale."""
+"""Days and commits of the last runs with `--scale paper` (docs/findings.md). No other entry was run at that scale."""
 
 
 def _entries(paper: str, prefix: str, *rows: tuple[str, str, str, tuple[str, ...], tuple[str, ...]]) -> list[Entry]:

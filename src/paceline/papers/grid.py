@@ -104,11 +104,11 @@ def by_variant(found: Found) -> dict[str, list[Finished]]:
 
 
 def choose(request: Request, known: Mapping[str, S], default: Sequence[str] | None = None) -> list[S]:
-    """Return what belongs to the dataset that is asked for; else to the default ones, or to all."""
+    """Return the values of the requested dataset, else of the default ones, or of all."""
     if request.data is not None and request.data not in known:
         raise SettingError(f"--data is {request.data!r}; {nearest(request.data, known)}")
     wanted = [request.data] if request.data else [*(known if default is None else default)]
     missing = [name for name in wanted if not is_here(name)]
     if missing:
-        raise SettingError(f"not on this machine: {', '.join(missing)}; see `paceline data`, or choose by --data")
+        raise SettingError(f"missing datasets: {', '.join(missing)}; get them (`paceline data`), or change --data")
     return [known[name] for name in wanted]

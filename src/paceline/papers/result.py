@@ -28,7 +28,7 @@ class Row:
     reference: Cell = None
     """What ours is compared with where the paper prints nothing: a formula, or an independent calculation."""
     slip: bool = False
-    """Whether ours disagrees with what is printed and agrees with what should be, as the note says."""
+    """Whether our result disagrees with the printed one and agrees with the correct one, as the note explains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

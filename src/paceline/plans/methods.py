@@ -22,7 +22,7 @@ from paceline.system.listed import FleetFile, read_fleet
 PARTICIPANTS = 20
 DATASET = "mnist"
 DEFAULTS = ("local.epochs=1", "absence=skip")
-"""Settings of every method unless the user gives others, so that all do the same work under the same rule."""
+"""Default settings of every method: all do the same work under the same rule."""
 GROUPS: tuple[Group, ...] = ("some", "all", "peers")
 LONG = 100_000
 """Rounds that no dry run of a plan comes to."""
@@ -62,7 +62,7 @@ class MethodPlan:
     fleet: FleetFile
     participants: int
     said: tuple[str, ...]
-    """All settings that make the plan, as ``--set`` takes them."""
+    """All settings of the plan, as ``--set`` takes them."""
     model_bytes: int
     computing_only: bool
     """Whether energy is that of computing alone, since the power of links is not known."""

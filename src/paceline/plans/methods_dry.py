@@ -139,7 +139,7 @@ def _error(marks: NDArray[np.float64], column: int) -> float:
 
 
 def _slow_share(run: Run) -> float:
-    """Share of all visits that the slower half of the devices makes; the median device counts half."""
+    """Return the share of visits made by the slower half of the devices. The median device counts half."""
     spans, size = run.world.ledger.table(), run.settings.clients
     trained = spans.filter(pc.equal(spans["kind"].cast(pa.string()), "train"))
     visits = np.bincount(trained["site"].to_numpy(), minlength=size).astype(float)

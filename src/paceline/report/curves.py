@@ -84,7 +84,7 @@ class Curve:
     touch: Touch | None = None
 
     def pieces(self) -> list[slice]:
-        """Split the places where a seed begins or ends: a line across would draw a jump that no seed made."""
+        """Split the curve where a seed begins or ends: a line across would draw a jump that no seed made."""
         edges = [0, *(np.flatnonzero(np.diff(self.seeds)) + 1).tolist(), len(self.x)]
         return [slice(begin, end) for begin, end in itertools.pairwise(edges) if end > begin]
 

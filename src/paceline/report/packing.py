@@ -32,9 +32,9 @@ class Stretch:
     begin: float
     end: float
     whole: bool
-    """Whether it is all of the run's time."""
+    """Whether the stretch covers the whole run."""
     missing: int
-    """How many of its spans are left out, because too many begin at one instant."""
+    """Number of spans left out because too many begin at one instant."""
     spans: int
     of: int
     columns: dict[str, NDArray[Any]]

@@ -64,7 +64,7 @@ class Run:
 
     @property
     def command(self) -> str:
-        """What was typed to make this run, if that was written down and can be read."""
+        """The command that made this run, or nothing if it was not recorded or cannot be read."""
         try:
             return read_text(self.path / "command.txt", most=MIB).strip()
         except (FileNotFoundError, DataError):

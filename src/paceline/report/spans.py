@@ -119,7 +119,7 @@ _FARTHEST = {"start": MOST, "end": MOST, "site": 100_000_000}
 
 
 def _sound(path: Path, batch: Any) -> Any:
-    """The same rows, if all of them have a place and finite numbers; an unknown energy is NaN."""
+    """Return the rows if all have a place and finite numbers. An unknown energy is NaN."""
     for name in batch.schema.names:
         far = _FARTHEST.get(name)
         wide = far and not pc.all(pc.less(pc.abs(batch[name]), far)).as_py()

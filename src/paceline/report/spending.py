@@ -64,6 +64,6 @@ def section(runs: Sequence[tuple[str, Run]]) -> str:
 
 
 def _joules(value: float, run: Run, watts: str) -> str:
-    """Format energy; without watts it is unknown, even where nothing took time."""
+    """Format energy. Without watts it is unknown, even if no time was spent."""
     known = value != 0 or run.settings.get(f"fleet.{watts}", "null") != "null"
     return energy(value) if known else MISSING

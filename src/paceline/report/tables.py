@@ -111,7 +111,7 @@ _WEIGHTS = {"equal": "all clients alike", "samples": "by their samples"}
 
 
 def weights(groups: Sequence[Group]) -> str:
-    """How clients weigh, where methods weigh them differently; nothing where they do not, or have not said it."""
+    """Return a note on the weights of clients if methods weigh them differently, else nothing."""
     said: dict[str, list[str]] = {}
     for group in groups:
         if how := _WEIGHTS.get(str(group.runs[0].summary.get("weights"))):

@@ -82,7 +82,7 @@ def dry(
 ) -> Timeline:
     """The timeline of an algorithm on a fleet, without learning anything.
 
-    See ``paceline.dry``, which takes the settings of a run besides.
+    See ``paceline.dry``, which also takes the settings of a run.
     """
     if not isinstance(fleet, Fleet):
         described = _described(fleet)

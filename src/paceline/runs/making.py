@@ -104,7 +104,7 @@ def prepared(settings: Settings, *, dry: bool = False) -> tuple[Settings, Traits
 
 
 def _weighed(s: Settings, traits: Traits) -> Settings:
-    """The algorithm with the weights of clients that all of a comparison are to have."""
+    """Return settings whose algorithm weighs clients as ``weighing`` demands of the whole comparison."""
     asked = f"weighing is {s.weighing!r}, but"
     if s.weighing == OWN:
         return s

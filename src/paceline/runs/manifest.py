@@ -49,7 +49,7 @@ class Manifest:
     """Of the runs, as their own files have them."""
     until: dict[str, Any]
     variants: list[str] = field(default_factory=list)
-    """What was said of each run behind its algorithm's name; for messages only."""
+    """Variant of each run, the text behind its algorithm's name; for messages only."""
     options: dict[str, Any] = field(default_factory=dict)
     """What else the command said: whether it is dry, keeps spans, checks places."""
     keeping: dict[str, Any] = field(default_factory=dict)

@@ -168,7 +168,7 @@ def _perform_kept(
             manifest.status = "interrupted"
             raise
         else:
-            # A long run, or one on the wall clock: what it leaves must be there when its recovery folder is not.
+            # A long run, or one on the wall clock: its files must be on disk before its recovery folder is removed.
             if again or keeper.kept.checkpoints or experiment.workers is not None:
                 all_to_disk({run.directory or out for run in runs})
             manifest.status = "done"

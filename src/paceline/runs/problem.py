@@ -25,7 +25,7 @@ from paceline.system.availability import whole_part
 from paceline.worlds.problem import Problem
 
 _STATES: dict[str, State] = {}
-"""The files that data were loaded from, as they were then."""
+"""State of each data file when it was loaded."""
 NOMINAL_SAMPLES = 60_000
 """Training samples taken for granted in a dry run on a dataset whose published size is not known."""
 

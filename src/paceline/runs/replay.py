@@ -52,7 +52,7 @@ def replay(directory: Path, *, trust: bool = False) -> Replayed:
         refuse_untrusted({**kept, "executor": None}, str(directory))  # of which none is joined
     settings = replace(settings_from(kept), executor=ALONE)
     if summary.get("status") in ("running", "interrupted"):
-        raise DataError(f"{directory} holds no finished run; go on with it first: paceline resume, or paceline serve")
+        raise DataError(f"{directory} holds an unfinished run; finish it with paceline resume or paceline serve")
     until, seconds = summary.get("until"), summary.get("time")
     if not isinstance(until, dict) or not isinstance(seconds, int | float):
         raise DataError(
@@ -64,7 +64,7 @@ def replay(directory: Path, *, trust: bool = False) -> Replayed:
         raise run.failure
     then, now = read_weights(directory), run.final
     if any(then[name].shape != now[name].shape for name in then.keys() & now.keys()):
-        raise DataError(f"{directory} holds weights of another {settings.model} than there is now; restore that one")
+        raise DataError(f"{directory} holds weights that do not fit the {settings.model} of today; restore it")
     difference = _difference(then, now)
     return Replayed(
         algorithm=settings.name,

@@ -121,8 +121,8 @@ class Settings:
     """A network by name, ``package.module:factory`` for your own, or ``auto`` for one that suits the data;
     ``lenet+mlp:200`` gives clients different ones in turn (feddf)."""
     personal: bool = False
-    """Score on every client's own test samples (in its own proportions of labels) the model that the client has, also
-    where all share one: of dpsgd its own, of p-fedavg its server's, not the mean; personal models always are."""
+    """Whether to score each client's model on its own test samples (in its own proportions of labels), even a shared
+    model: with dpsgd the client's own, with p-fedavg its server's, not the mean. Personal models always are."""
     every: int | None = bounded(None, least=1)
     """Evaluate after this many rounds."""
     flush: int = bounded(1024, least=1)
@@ -130,14 +130,14 @@ class Settings:
     absence: str = written(OWN, ABSENCES)
     """What becomes of devices that are away, or leave in the middle; ``own`` is each algorithm's own rule."""
     weighing: Literal["own", "equal", "samples"] = "own"
-    """How clients weigh: in each method's own way, all alike, or by their samples in methods that can."""
+    """Weights of clients: each method's own rule, all alike, or by their samples in methods that support it."""
     privacy: Privacy = field(default_factory=Privacy)
     fleet: FleetSettings = field(default_factory=FleetSettings)
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
 
     @property
     def method(self) -> str:
-        """The algorithm's name with its variant, as it was asked for."""
+        """The algorithm's name with its variant, as given."""
         return f"{self.name}@{self.variant}" if self.variant else self.name
 
     def __post_init__(self) -> None:

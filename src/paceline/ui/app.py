@@ -33,7 +33,7 @@ STATIC = {
     "plan.js": "text/javascript",
 }
 LARGEST_FORM, MOST_FIELDS = 1 << 16, 100
-"""Bytes and fields of a form."""
+"""Most bytes and fields of a form."""
 MOST_FOLLOWED = 40
 MOST_COMPARED = 100
 
@@ -155,7 +155,7 @@ def _asked(request: Request) -> tuple[str, str]:
 
 
 async def _form(request: Request) -> dict[str, list[str]]:
-    """A form of so many bytes and fields at most."""
+    """Read a form within the limits on bytes and fields."""
     found = b""
     async for part in request.stream():
         found += part

@@ -1,4 +1,4 @@
-"""What somebody may ask a plan for: choices and bounded numbers. Nothing that is sent is parsed, or a path."""
+"""The form of a plan: choices and bounded numbers. No field is parsed as settings or taken as a path."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Asked:
 
     algorithms: tuple[str, ...]
     settings: tuple[str, ...]
-    """As ``--set`` has them."""
+    """Settings, as ``--set`` takes them."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A field for a whole number from 1 on."""
+    """A field for a whole number of at least 1."""
 
     label: str
     setting: str
@@ -40,7 +40,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Choice:
-    """A field for one of some words."""
+    """A field for one of several values."""
 
     label: str
     setting: str
@@ -49,7 +49,7 @@ class Choice:
 
 
 def _examples(forms: Forms[Any]) -> tuple[str, ...]:
-    """One word of every form that names no file."""
+    """Return an example of every form that does not name a file."""
     return tuple(form.example for form in forms if all(kind.wanted != FILE.wanted for kind in form.kinds.values()))
 
 
@@ -67,13 +67,13 @@ FIELDS: dict[str, Number | Choice] = {
 def read_asked(form: Mapping[str, list[str]]) -> Asked:
     """What a form asks for; ``SettingError`` says what must not, or cannot, be asked."""
     for name in form.keys() - {*FIELDS, "algorithm", "secret"}:
-        raise SettingError(f"{shown(name)} is no field of this form; `paceline compare --dry-run` takes all settings")
+        raise SettingError(f"{shown(name)} is not a field of this form; see `paceline compare --dry-run` for all")
     algorithms = tuple(dict.fromkeys(form.get("algorithm", ())))
     for name in algorithms:
         if name not in ALGORITHMS:
             raise SettingError(f"{shown(name)} is none of the algorithms of a plan; wanted {', '.join(ALGORITHMS)}")
     if not 1 <= len(algorithms) <= MOST_ALGORITHMS:
-        raise SettingError(f"{len(algorithms)} algorithms are chosen; wanted 1 to {MOST_ALGORITHMS}")
+        raise SettingError(f"{len(algorithms)} algorithms are chosen, but a plan takes 1 to {MOST_ALGORITHMS}")
     said = {field.setting: _checked(field, form.get(name, [field.usual])) for name, field in FIELDS.items()}
     return Asked(algorithms, tuple(f"{setting}={text}" for setting, text in said.items()))
 
@@ -82,10 +82,10 @@ def _checked(field: Number | Choice, texts: list[str]) -> str:
     text = " ".join(texts)
     if isinstance(field, Choice):
         if text not in field.words:
-            raise SettingError(f"{field.setting} is {shown(text)}; a plan takes one of {', '.join(field.words)}")
+            raise SettingError(f"{field.setting} is {shown(text)}, but a plan takes one of {', '.join(field.words)}")
     elif not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= field.most):
         raise SettingError(
-            f"{field.setting} is {shown(text)}; a plan of this page takes 1 to {field.most:,};"
+            f"{field.setting} is {shown(text)}, but a plan of this page takes 1 to {field.most:,};"
             " `paceline compare --dry-run` takes more"
         )
     return text

@@ -1,4 +1,4 @@
-"""Connections, none of which keeps others out: the oldest that asks nothing makes place for a new one."""
+"""A limit on connections: beyond it, the oldest one without a complete request is closed for a new one."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import count
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST = 90
-"""Connections at a time; fewer than those at which uvicorn would answer nobody."""
+"""Most connections at a time; fewer than uvicorn's own limit, above which it refuses all requests."""
 _NUMBERS = count()
 
 
 class Yielding(H11Protocol):
-    """A connection that may be ended when there are too many."""
+    """A connection that may be closed when there are too many."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, and end another connection if need be."""
+        """Open the connection, and close another one if there are too many."""
         super().connection_made(transport)
         self.number = next(_NUMBERS)
         others = [one for one in self.connections if isinstance(one, Yielding)]
@@ -26,6 +26,6 @@ class Yielding(H11Protocol):
             first.transport.abort()
 
     def place(self) -> tuple[bool, int]:
-        """Where it stands among those to be ended: first who has no whole request, then who came first."""
+        """Return the sort key for closing: connections without a complete request first, then the oldest."""
         asks = self.cycle is not None and not (self.cycle.more_body or self.cycle.response_complete)
         return asks, self.number

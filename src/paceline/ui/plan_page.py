@@ -12,7 +12,7 @@ from paceline.ui.shell import field, shell, void
 NOTE = (
     "A plan runs algorithms without learning anything: what they do, who waits for whom, bytes and time. What"
     " accuracy comes of it, it cannot know. Data are split evenly, and a run ends after 30,000 visits at the latest."
-    " It takes some seconds. paceline compare --dry-run knows all settings."
+    " It takes some seconds. paceline compare --dry-run takes all settings."
 )
 
 

@@ -26,7 +26,7 @@ AT_ONCE, WAITING = 1, 4
 KEPT = 8
 """Pages of plans that can be looked at again."""
 COMMON = ("--dry-run", "--quiet", "--until", "visits=30000", "--set", "partition=iid", "--out", "plan")
-"""What every plan is besides what is asked. Data are split evenly: few devices could not hold two classes each."""
+"""Fixed options of every plan. Data are split evenly: few devices could not hold two classes each."""
 PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "PACELINE_DATA", "TMPDIR", "SYSTEMROOT", "VIRTUAL_ENV")
 """What the process is told of the environment."""
 

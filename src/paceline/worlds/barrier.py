@@ -106,7 +106,7 @@ def _last_to_finish(branches: Sequence[Branch]) -> int:
 
 
 def _servers_by_end(branches: Sequence[Branch]) -> list[int]:
-    """The servers that were busy, whoever was so last first: of the two ends of a message, the sender."""
+    """Return the busy servers, the last one first. A message counts for its sender."""
     ends: dict[int, float] = {}
     for branch in branches:
         for site, _, end in branch.log or ():

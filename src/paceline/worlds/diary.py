@@ -19,7 +19,7 @@ Away = Callable[[int, float, float], list[Interval]]
 
 
 class Spans:
-    """A site's occupied time, in order and without overlaps: what touches is one span, so there are few."""
+    """A site's occupied time: few ordered spans without overlaps, because touching spans are joined."""
 
     __slots__ = ("_ends", "_starts", "_under_way")
 
@@ -27,7 +27,7 @@ class Spans:
         self._starts: list[float] = []
         self._ends: list[float] = []
         self._under_way: list[list[float]] = []
-        """Start and end of what was begun when nobody knew its end."""
+        """Start and end of spans whose end was unknown when they began."""
 
     def add(self, start: float, end: float) -> None:
         """Occupy the time from start to end."""
@@ -45,13 +45,13 @@ class Spans:
         self._under_way = [*(one for one in self._under_way if one[1] == math.inf), span]
 
     def forget(self, since: float) -> None:
-        """Nobody will ask about the time before this."""
+        """Drop the spans that end before this time."""
         if self._ends and self._ends[0] <= since:
             past = bisect_right(self._ends, since)
             del self._starts[:past], self._ends[:past]
 
     def between(self, begin: float, end: float) -> list[Interval]:
-        """What of it is between two moments, whole."""
+        """Return the spans that overlap the time between two moments, not cut."""
         low, high = bisect_right(self._ends, begin), bisect_left(self._starts, end)
         found = [*zip(self._starts[low:high], self._ends[low:high], strict=True)] if low < high else []
         return found + [(start, stop) for start, stop in self._under_way if stop > begin and start < end]
@@ -104,7 +104,7 @@ class Diary:
         return span
 
     def _remembered(self, site: int, now: float) -> Spans:
-        """What is kept beside a site's last span, less what nobody can ask about any more."""
+        """Return a site's spans other than the last, without those that no open question can concern."""
         others = self._others[site]
         others.forget(min(self._since, now))
         return others

@@ -21,7 +21,7 @@ from paceline.learn.space import Space
 from paceline.seeds import address, stream
 
 MOST_KEPT = 20_000
-"""Visits' FLOPs that are remembered; then all are forgotten, since recipes may be new in every round."""
+"""Most cached FLOPs of visits. A full cache is cleared, because recipes may be new in every round."""
 MOST_COUNTS = 200_000
 """Clients times labels of which a run writes down who has how many."""
 
@@ -46,7 +46,7 @@ class Problem:
     others: tuple[Space, ...] = ()
     """Further architectures; clients have them in turn."""
     _flops: dict[int | tuple[int, int, int], float] = field(default_factory=dict)
-    """By recipe alone where they are the same for all clients."""
+    """FLOPs of visits, by recipe alone if they are the same for all clients."""
     _recipes: list[LocalSGD] = field(default_factory=list)
     _initial: dict[tuple[int, int], Model] = field(default_factory=dict)
 

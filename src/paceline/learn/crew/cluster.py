@@ -151,7 +151,7 @@ def start_crew(address: str | None, workers: int | None) -> RayCrew:
 
 
 def _join(ray: Any, address: str | None, workers: int | None) -> None:
-    """Have a cluster. SIGTERM does what it did before: Ray would end this process with a status of its own."""
+    """Connect to a cluster, and restore the handler of SIGTERM: Ray's would end this process with its own status."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         _begin(ray, address, workers)

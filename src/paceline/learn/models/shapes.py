@@ -26,7 +26,7 @@ def image(name: str, shape: Shape, least: int) -> tuple[int, int, int]:
 
 
 def channels_last(shape: Shape) -> str:
-    """Return words about a shape that looks like (height, width, channels), or nothing if it does not."""
+    """Return a remark on a shape that looks like (height, width, channels), else nothing."""
     last = len(shape) == 3 and shape[2] <= 4 < min(shape[:2])
     return f"one sample has shape {shape}: channels come last; give x.transpose(0, 3, 1, 2)" if last else ""
 

@@ -19,7 +19,7 @@ _LENT: dict[str, Factory] = LENT["model"]
 
 
 def load_user_model(reference: str) -> Factory:
-    """The factory that ``package.module:factory`` names; one that takes no arguments is called without."""
+    """Import the factory named by ``package.module:factory``. A factory without parameters is called without any."""
     if reference in _LENT:
         return _LENT[reference]
     factory = load_reference(reference, "network", ModelError)

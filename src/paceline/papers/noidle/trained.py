@@ -54,7 +54,7 @@ instead of hours, and far from convergence."""
 
 
 def scenes(request: Request, devices: int, experiment: str = "") -> list[Scene]:
-    """Return the datasets of an experiment, at the small scale digits unless another is asked for.
+    """Return the datasets of an experiment; at the small scale the default is digits.
 
     All methods make as many client visits as all devices make in the scene's rounds.
     """

@@ -40,7 +40,7 @@ TORUS = ("p-fedavg.topology=torus:3x3",)
 
 
 def _methods(request: Request, laboratory: Laboratory) -> tuple[list[Scene], list[Row], dict[str, Found]]:
-    """All methods at one rate for each dataset, judged by what clients have: none of them has DPSGD's average."""
+    """Compare all methods at one rate per dataset, judged by the clients' own models: none has DPSGD's average."""
     chosen, rows = tuned(laboratory, scenes(request, ("cifar10", "femnist", "mnist")))
     variants = [Variant("methods", case="own", words=(*TORUS, "personal=true"))]
     grid = Grid(scenes=chosen, methods=METHODS, variants=variants, seeds=request.seeds)
@@ -140,7 +140,7 @@ METHODS_NOTE = (
     "All have 36 clients a round, but DPSGD all clients; HierFAVG has two edge aggregations of 10 steps (PF-E8). "
 )
 OWN_NOTE = (
-    "Accuracies are means over clients (personal=true): each scores what it has on test samples in its own"
+    "Accuracies are means over clients (personal=true): each scores a model on test samples in its own"
     " proportions of labels: its own model with DPSGD, its server's with P-FedAvg (torus), the global one otherwise. "
 )
 AVERAGE_NOTE = (

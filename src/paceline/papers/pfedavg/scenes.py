@@ -76,7 +76,7 @@ classes, and servers differ by chance only."""
 
 
 def scenes(request: Request, names: Sequence[str]) -> list[Scene]:
-    """Return the datasets of a figure; at the small scale digits unless another is asked for."""
+    """Return the datasets of a figure; at the small scale the default is digits."""
     if request.scale == "small":
         return choose(request, SMALL, ["digits"])
     return choose(request, {name: PAPER[name] for name in names})

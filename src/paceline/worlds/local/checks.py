@@ -47,5 +47,5 @@ def figure_of(words: dict[str, object]) -> float:
     """The number that comes with what a visit made; ``WireError`` for what is none."""
     figure = words.get("figure")
     if not is_number(figure) or words.get("finite") is not True:
-        raise WireError(f"training gave {shown(figure)}, and numbers that are not finite; lower local.lr, perhaps")
+        raise WireError(f"training gave {shown(figure)}, but all its numbers must be finite; try a lower local.lr")
     return float(figure)

@@ -79,7 +79,7 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def function_named(name: str) -> Callable[..., Tensor]:
-    """The function of this name, of those with which Paceline learns: none opens a file that it is told of."""
+    """Return the learning function of this name. None of these functions opens a file named by its arguments."""
     module, _, attribute = name.partition(":")
     if (
         not module.startswith(("paceline.algorithms.", "paceline.learn."))
@@ -89,7 +89,7 @@ def function_named(name: str) -> Callable[..., Tensor]:
         raise WireError(f"{shown(name)} is not a function with which Paceline learns; a worker computes nothing else")
     found = getattr(import_module(module), attribute, None)
     if not isinstance(found, FunctionType) or found.__module__ != module:  # and nothing that is only imported there
-        raise WireError(f"there is no function {shown(name)}; is another version of Paceline at the other end?")
+        raise WireError(f"there is no function {shown(name)}; use the same version of Paceline at both ends")
     return found
 
 

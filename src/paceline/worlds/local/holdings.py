@@ -45,11 +45,11 @@ class Holdings:
         return next((kind for kind, initial in enumerate(self._initial) if model is initial), None)
 
     def forgotten(self, client: int) -> list[str]:
-        """What a device need not hold any longer; it is told until it has answered."""
+        """Return the models that a device can drop. They are repeated until the device has confirmed."""
         return list(self._forgotten[client])
 
     def told(self, client: int, handles: Sequence[str]) -> None:
-        """A device has forgotten these. (The list stays the same one: models add to it when they are gone.)"""
+        """Record that a device has dropped these. (The list object stays: deleted models are added to it.)"""
         for handle in handles:
             if handle in self._forgotten[client]:  # else it was told twice at once
                 self._forgotten[client].remove(handle)

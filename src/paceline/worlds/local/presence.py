@@ -57,7 +57,7 @@ class WallPresence:
         return client not in self._since
 
     def expected(self, client: int) -> float:
-        """Nobody knows when a process answers again."""
+        """Return nan: when a process answers again is unknown."""
         return math.nan
 
     async def reach(self, clients: Sequence[int]) -> None:

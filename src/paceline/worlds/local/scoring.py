@@ -101,5 +101,5 @@ def _score_of(frame: Frame) -> Score:
     accuracy, loss, samples = (frame.words.get(name) for name in ("accuracy", "loss", "samples"))
     counted = type(samples) is int and is_number(samples)
     if not is_number(accuracy) or not 0 <= accuracy <= 1 or not is_number(loss) or not counted:
-        raise WireError(f"its score is {shown((accuracy, loss, samples))}; wanted a share, a loss and a number")
+        raise WireError(f"its score is {shown((accuracy, loss, samples))}, but must be a share, a loss and a number")
     return Score(float(accuracy), float(loss), samples)  # type: ignore[arg-type]

@@ -110,7 +110,7 @@ class Worker:
         return Frame({**words, "forgot": forgot, "seconds": time.perf_counter() - begin}, tuple(blobs))
 
     def forget(self, frame: Frame) -> bool:
-        """Let go of what a frame says that its device need not hold; whether it says anything of that."""
+        """Drop the models that a frame lists as no longer needed. Return whether it lists any."""
         for handle in (handles := frame.words.get("forget", ())):
             self._devices[frame.words["client"]].forget(handle)
         return bool(handles)

@@ -39,7 +39,7 @@ class SimulatedPresence:
         return self.steady or self.next_online(client, self._loop.now) <= self._loop.now
 
     def expected(self, client: int) -> float:
-        """When a client could start next."""
+        """Return when a client can start next."""
         return self.next_online(client, self._loop.now)
 
     async def reach(self, clients: Sequence[int]) -> None:
