@@ -40,7 +40,7 @@ def followed(doing: Callable[[], None], out: Path, again: str, told: Console, *,
     try:
         doing()
     except KeyboardInterrupt as stop:
-        typer.echo(f"interrupted; what was learned until then is in {out}; go on: {again}", err=True)
+        typer.echo(f"interrupted; the results so far are in {out}; to resume: {again}", err=True)
         if json:
             typer.echo(read_text(out / "summary.json") if (out / "summary.json").exists() else "{}")
         raise typer.Exit(stop.status if isinstance(stop, Stopped) else 130) from None
