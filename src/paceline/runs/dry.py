@@ -14,10 +14,9 @@ import pyarrow as pa
 from paceline.algorithms.base import Algorithm
 from paceline.algorithms.named import own_algorithm, rounds_of
 from paceline.config import apply
-from paceline.errors import Dropped, SiteError
 from paceline.ledger import Ledger, Totals
 from paceline.runs.problem import make_space
-from paceline.runs.run import RunningWorld
+from paceline.runs.run import RunningWorld, end_with_server
 from paceline.runs.settings import make_settings
 from paceline.system import Fleet, FleetSettings, build_fleet
 from paceline.system.listed import read_fleet
@@ -131,15 +130,14 @@ def follow(world: RunningWorld, algorithm: Algorithm, enough: Callable[[], bool]
 
     async def main() -> list[float]:
         times: list[float] = []
+        if world.failures.possible and not algorithm.traits(len(world.clients)).outlives_servers:
+            world.spawn(end_with_server(world, "this algorithm"))
         stream = rounds_of(algorithm, world)
-        try:
-            async for _ in stream:
-                world.progress += 1
-                times.append(world.now())
-                if enough is not None and enough():
-                    break
-        except Dropped as end:
-            raise SiteError(f"the run ended at t={end.at:g} s: {end}") from None
+        async for _ in stream:
+            world.progress += 1
+            times.append(world.now())
+            if enough is not None and enough():
+                break
         await stream.aclose()
         return times
 

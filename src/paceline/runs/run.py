@@ -176,7 +176,7 @@ class Run:
         """Evaluate as asked whatever the algorithm yields."""
         every = self.settings.every or 1
         if self.world.failures.possible and not self.traits.outlives_servers:
-            self.world.spawn(self._end_with_server())
+            self.world.spawn(end_with_server(self.world, self.settings.name))
         stream = rounds_of(self.settings.algorithm, self.world)
         try:
             async for self._progress in stream:
@@ -201,12 +201,6 @@ class Run:
                 f"nobody takes part any more at t={now[0]:g} s: {PHANTOMS} rounds passed at once and without a visit;"
                 f" {self.world.progress - PHANTOMS} of {self.traits.rounds} rounds are done"
             )
-
-    async def _end_with_server(self) -> None:
-        """An algorithm with one server ends when that fails, and says so."""
-        await self.world.failures.breakdown(self.world.server)
-        name = self.settings.name
-        raise SiteError(f"server 1 failed at t={self.world.now():g} s, and {name} cannot go on without it")
 
     async def _evaluate(self, progress: Progress) -> bool:
         """Promise (or, if the schedule depends on it, await) a row of metrics; True if the target is met."""
@@ -337,6 +331,12 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The run in one object."""
         return self.recorder.summary(self.state())
+
+
+async def end_with_server(world: World, name: str) -> None:
+    """End an algorithm with one server when that fails, with a message."""
+    await world.failures.breakdown(world.server)
+    raise SiteError(f"server 1 failed at t={world.now():g} s, and {name} cannot go on without it")
 
 
 def wrapped(problem: Exception, what: str) -> SiteError:
