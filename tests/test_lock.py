@@ -115,7 +115,7 @@ def clone(tmp_path, request):
 
 def set_up(clone, tmp_path):
     """Run `make setup` where no uv is on the path."""
-    path = [folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "uv").exists()]
+    path = [folder for folder in os.environ["PATH"].split(os.pathsep) if not os.path.exists(f"{folder}/uv")]
     environment = {
         "PATH": os.pathsep.join(path),
         "HOME": str(tmp_path),
