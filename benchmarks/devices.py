@@ -46,7 +46,7 @@ class Case:
 
 
 def rounds(devices: int, visits: int, a_round: int = 1) -> str:
-    """So many rounds as are about so many visits, of which each device makes some a round."""
+    """The setting of rounds for about this many visits, with ``a_round`` of them per device and round."""
     return f"rounds={max(1, visits // (devices * a_round))}"
 
 

@@ -1,4 +1,4 @@
-"""Clients at rest in a fleet that comes and goes: whoever is there is found, and nobody twice."""
+"""Clients at rest in a fleet that comes and goes: every present client is found, and none twice."""
 
 from collections import Counter
 from types import SimpleNamespace
